@@ -12,9 +12,10 @@ use mimir_core::{Pipeline, ToolError};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::call_batch::CallBatch;
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, sent_messages};
 use crate::error::ModelError;
 use crate::event::{AgentEvent, AgentEventSink};
+use crate::image::{limit_images, sendable_images};
 use crate::message::{Message, ToolSpec, tokens};
 use crate::model::{Model, ModelReply, ModelRequest, StopReason, TokenUsage};
 use crate::retry;
@@ -59,16 +60,22 @@ pub enum TaskEnd {
 
 /// Correction factor for estimated token counts, in thousandths. Providers report exact counts.
 #[derive(Clone, Copy)]
-struct TokenScale(u64);
+pub(crate) struct TokenScale(u64);
+
+impl Default for TokenScale {
+    fn default() -> Self {
+        Self(1_000)
+    }
+}
 
 impl TokenScale {
     /// Converts an estimate to the provider's count.
-    fn up(self, tokens: u64) -> u64 {
+    pub(crate) fn up(self, tokens: u64) -> u64 {
         tokens.saturating_mul(self.0) / 1_000
     }
 
     /// Converts the provider's count to an estimate.
-    fn down(self, tokens: u64) -> u64 {
+    pub(crate) fn down(self, tokens: u64) -> u64 {
         tokens.saturating_mul(1_000) / self.0
     }
 
@@ -86,6 +93,9 @@ const MAX_TRIMS: u32 = 3;
 /// Divisor of the token limit of a conversation: new tool results may take up to half of it.
 const RESULT_SHARE: u64 = 2;
 
+/// Divisor of the token limit of a conversation: the images of new tool results may take up to a quarter of it.
+const IMAGE_SHARE: u64 = 4;
+
 impl Agent {
     /// Runs the task in the last user message of the conversation. Adds all messages and the usage to the conversation,
     /// also those before an error. Dropping the future stops requests and calls in progress.
@@ -98,7 +108,7 @@ impl Agent {
         self.model.name().clone_into(&mut conversation.model);
         let mut task_usage = TaskUsage::default();
         let mut settled = task_usage;
-        let mut scale = TokenScale(1_000);
+        let mut progress = TaskProgress::default();
         if let Some(session_budget) = &self.session_budget {
             session_budget.open(&conversation.id, self.budget);
             // Usage of workers and tools that was reported after an earlier task was stopped.
@@ -113,7 +123,7 @@ impl Agent {
                 .run_turn(
                     conversation,
                     &mut task_usage,
-                    &mut scale,
+                    &mut progress,
                     &tools,
                     event_sink,
                 )
@@ -131,7 +141,7 @@ impl Agent {
                 });
             }
             event_sink.conversation_changed(conversation);
-            let max_tokens = scale.down(self.budget.context_tokens);
+            let max_tokens = progress.scale.down(self.budget.context_tokens);
             let max_tokens = max_tokens.saturating_sub(turn.fixed_tokens);
             let hit_call_limit = self
                 .run_calls(conversation, &mut task_usage, max_tokens, event_sink)
@@ -174,17 +184,30 @@ impl Agent {
         &self,
         conversation: &mut Conversation,
         task_usage: &mut TaskUsage,
-        scale: &mut TokenScale,
+        progress: &mut TaskProgress,
         tools: &[ToolSpec],
         event_sink: &dyn AgentEventSink,
     ) -> Result<Result<TurnResult, BudgetLimit>, ToolError> {
         let fixed_tokens = fixed_tokens(&self.system, tools);
-        let mut max_conversation_tokens = scale
-            .down(self.budget.context_tokens)
-            .saturating_sub(fixed_tokens);
+        let context_tokens = progress.scale.down(self.budget.context_tokens);
+        let mut max_conversation_tokens = context_tokens.saturating_sub(fixed_tokens);
+        self.compact_if_long(
+            conversation,
+            task_usage,
+            progress,
+            tools,
+            max_conversation_tokens,
+            event_sink,
+        )
+        .await;
+        let scale = &mut progress.scale;
+        let sent = sent_messages(&conversation.messages, &conversation.summaries);
+        let has_summary = !conversation.summaries.is_empty();
         let mut trims = 0;
         let (reply, estimated) = loop {
-            let Some(fitted) = trim_to_fit(&conversation.messages, max_conversation_tokens) else {
+            let reads_images = self.model.reads_images() && !progress.images_rejected;
+            let sendable = sendable_images(&sent, reads_images);
+            let Some(fitted) = trim_to_fit(&sendable, has_summary, max_conversation_tokens) else {
                 return Err(too_long());
             };
             let estimated = fixed_tokens + fitted.tokens;
@@ -234,9 +257,20 @@ impl Agent {
                     // Based on the sent size, because a conversation below the configured limit has to shrink as well.
                     max_conversation_tokens = fitted.tokens / 5 * 3;
                 }
+                Err(FailedReply { error, received })
+                    if error.is_about_images() && has_images(&fitted.messages) =>
+                {
+                    progress.images_rejected = true;
+                    event_sink.handle_event(AgentEvent::Retry {
+                        reason: &format!("{error}; the images are left out"),
+                        after_ms: 0,
+                        received,
+                    });
+                }
                 Err(FailedReply { error, .. }) => return Err(error.into()),
             }
         };
+        drop(sent);
         if let Some(usage) = reply.usage {
             scale.learn(estimated, usage.input);
         }
@@ -247,7 +281,7 @@ impl Agent {
 
     /// Sends one request. Retries transient errors up to `budget.retries` times while time is left. `input` is the
     /// estimated number of tokens sent, for providers that report no usage.
-    async fn send_with_retries(
+    pub(crate) async fn send_with_retries(
         &self,
         request: ModelRequest<'_>,
         input: u64,
@@ -346,33 +380,56 @@ impl Agent {
             usage.tool_calls = usage.tool_calls.saturating_add(outcome.calls_made);
             usage.add_time(outcome.time);
         }
-        conversation.messages.extend(outcome.results);
+        let mut results = outcome.results;
+        limit_images(
+            &mut results,
+            usize::MAX,
+            usize::MAX,
+            max_tokens / IMAGE_SHARE,
+        );
+        conversation.messages.extend(results);
         outcome.hit_call_limit
     }
 
-    /// Returns the listed tools that the agent may use, as sent to the model.
-    fn specs(&self, snapshot: &PipelineSnapshot) -> Vec<ToolSpec> {
+    /// Returns the listed tools that the agent may use, as sent to the model, sorted by name.
+    pub(crate) fn specs(&self, snapshot: &PipelineSnapshot) -> Vec<ToolSpec> {
         let listed = snapshot.registry.tools().iter();
         let listed = listed.filter(|tool| snapshot.policy.is_listed(tool));
         let visible_tools = listed.filter(|tool| {
             let only = self.tools.as_ref();
             only.is_none_or(|only| only.contains(tool.name().as_str()))
         });
-        visible_tools
-            .map(|tool| ToolSpec {
-                name: tool.name().to_string(),
-                description: tool.definition.description.clone(),
-                schema: tool.definition.input_schema.for_models(),
-            })
-            .collect()
+        let specs = visible_tools.map(|tool| ToolSpec {
+            name: tool.name().to_string(),
+            description: tool.definition.description.clone(),
+            schema: tool.definition.input_schema.for_models(),
+        });
+        let mut specs: Vec<ToolSpec> = specs.collect();
+        // Tools that are loaded again may come in another order, which would invalidate the provider's cache.
+        specs.sort_by(|one, other| one.name.cmp(&other.name));
+        specs
     }
 }
 
 /// The error of a request that is not sent again unchanged.
-struct FailedReply {
-    error: ModelError,
+pub(crate) struct FailedReply {
+    pub(crate) error: ModelError,
     /// True if text of the failed reply was received.
     received: bool,
+}
+
+/// Facts about the model that a task has learned.
+#[derive(Default)]
+pub(crate) struct TaskProgress {
+    pub(crate) scale: TokenScale,
+    /// True after the provider rejected a request with images.
+    images_rejected: bool,
+    /// True after a summary failed. The task makes no further attempt.
+    pub(crate) compaction_failed: bool,
+}
+
+fn has_images(messages: &[Message]) -> bool {
+    messages.iter().any(|message| !message.images().is_empty())
 }
 
 /// A reply in progress. If it is dropped, the tokens sent and received so far are still counted.
@@ -407,10 +464,7 @@ impl Drop for PendingReply<'_> {
 
 /// Estimates the usage of an incomplete reply of which `received` bytes have arrived.
 fn partial_usage(input: u64, received: usize) -> TokenUsage {
-    TokenUsage {
-        input,
-        output: tokens(received),
-    }
+    TokenUsage::new(input, tokens(received))
 }
 
 /// Result of one turn.

@@ -1,9 +1,12 @@
 //! Conversations, as they are stored.
 
+use std::borrow::Cow;
+
 use mimir_core::outcome::ContentLabel;
 use mimir_core::redact::Redactor;
 use serde::{Deserialize, Serialize};
 
+use crate::image::limit_images;
 use crate::message::Message;
 use crate::task_usage::TaskUsage;
 
@@ -15,14 +18,35 @@ pub struct Conversation {
     pub id: String,
     /// The model of the last task, as `PROVIDER/MODEL`.
     pub model: String,
-    /// The messages.
+    /// All messages, also those that a summary stands for.
     pub messages: Vec<Message>,
+    /// The summaries, the oldest first. The newest is sent in place of the messages that it covers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub summaries: Vec<ConversationSummary>,
+    /// The worker of the task, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
     /// Total usage of the conversation.
     pub spent: TaskUsage,
     /// The worst taint label of everything that the conversation has read, as of the last save.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read: Option<ContentLabel>,
 }
+
+/// A summary of the older part of a conversation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ConversationSummary {
+    /// The text that is sent in place of the messages: the user's words and the model's summary.
+    pub text: String,
+    /// Number of messages, from the first one, that the summary covers.
+    pub messages: usize,
+    /// The label of everything that the conversation had read when the summary was written.
+    pub label: ContentLabel,
+}
+
+/// Maximum size of the stored images of a conversation, in base64. Older images are not stored.
+const MAX_STORED_IMAGE_BYTES: usize = 8_000_000;
 
 /// Result text of a call that was stopped before it ended.
 pub(crate) const STOPPED: &str =
@@ -79,6 +103,7 @@ impl Conversation {
                 name: call.name.clone(),
                 text: STOPPED.to_owned(),
                 failed: true,
+                images: Vec::new(),
             })
             .collect();
         // Results have to follow their calls directly.
@@ -90,12 +115,26 @@ impl Conversation {
         self.messages.splice(at..at, missing);
     }
 
-    /// Returns a copy with all secrets masked, for storage.
+    /// Returns the messages to send: the newest summary and the messages after it, or all messages.
+    pub fn sent_messages(&self) -> Cow<'_, [Message]> {
+        sent_messages(&self.messages, &self.summaries)
+    }
+
+    /// Returns a copy with all secrets masked, for storage. It has only the newest images if there are many.
     pub fn masked(&self, redactor: &Redactor) -> Self {
         let mut copy = self.clone();
+        limit_images(
+            &mut copy.messages,
+            usize::MAX,
+            MAX_STORED_IMAGE_BYTES,
+            u64::MAX,
+        );
+        for summary in &mut copy.summaries {
+            redactor.mask_text(&mut summary.text);
+        }
         for message in &mut copy.messages {
             match message {
-                Message::User { text } | Message::Tool { text, .. } => {
+                Message::User { text, .. } | Message::Tool { text, .. } => {
                     redactor.mask_text(text);
                 }
                 Message::Assistant { text, calls } => {
@@ -108,6 +147,25 @@ impl Conversation {
         }
         copy
     }
+}
+
+/// Returns the newest summary followed by the messages that it does not cover, or all messages without a summary. The
+/// last message of the user is always among them.
+pub(crate) fn sent_messages<'a>(
+    all: &'a [Message],
+    summaries: &[ConversationSummary],
+) -> Cow<'a, [Message]> {
+    let Some(summary) = summaries.last() else {
+        return Cow::Borrowed(all);
+    };
+    let (covered, rest) = all.split_at(summary.messages.min(all.len()));
+    let is_user = |message: &&Message| matches!(message, Message::User { .. });
+    let mut sent = vec![Message::user(summary.text.as_str())];
+    if !rest.iter().any(|message| is_user(&message)) {
+        sent.extend(covered.iter().rfind(is_user).cloned());
+    }
+    sent.extend_from_slice(rest);
+    Cow::Owned(sent)
 }
 
 #[cfg(test)]
@@ -139,6 +197,7 @@ mod tests {
                 name: "git".into(),
                 text: "ok".into(),
                 failed: false,
+                images: Vec::new(),
             },
             Message::user("what?"),
         ];

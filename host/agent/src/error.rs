@@ -147,6 +147,22 @@ impl ModelError {
             || is_status && message.contains(TOO_MANY_TOKENS)
     }
 
+    /// Returns true if the provider may have rejected the request because of its images.
+    pub(crate) fn is_about_images(&self) -> bool {
+        let message = match self {
+            Self::Status {
+                status: 400 | 404 | 415 | 422,
+                message,
+                ..
+            }
+            | Self::Failed { message, .. } => message.to_ascii_lowercase(),
+            _ => return false,
+        };
+        ["image", "vision", "multimodal"]
+            .iter()
+            .any(|word| message.contains(word))
+    }
+
     /// Returns the matching error code of a tool.
     pub fn code(&self) -> ToolErrorCode {
         match self {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mimir_core::call::{CallObserver, NoObserver};
-use mimir_core::{BoxFuture, Outcome};
+use mimir_core::{BoxFuture, Outcome, RequestId};
 use serde::Serialize;
 
 use crate::conversation::Conversation;
@@ -54,6 +54,20 @@ pub enum AgentEvent<'a> {
         /// Number of messages shortened or left out.
         messages: usize,
     },
+    /// The older part of the conversation was replaced by a summary.
+    Compacted {
+        /// Number of messages that the summary covers.
+        messages: usize,
+        /// Estimated tokens of the sent messages before.
+        before_tokens: u64,
+        /// Estimated tokens of the sent messages after.
+        after_tokens: u64,
+    },
+    /// The conversation could not be summarised. If it is too long, its oldest messages are left out.
+    CompactionFailed {
+        /// The reason.
+        reason: &'a str,
+    },
     /// A tool call begins.
     Call {
         /// The id of the call.
@@ -74,6 +88,9 @@ pub enum AgentEvent<'a> {
         outcome: Option<&'a Outcome>,
         /// The result text sent to the model.
         text: &'a str,
+        /// The request id of the call in the pipeline; `None` if the call was not made.
+        #[serde(skip)]
+        request_id: Option<&'a RequestId>,
     },
 }
 

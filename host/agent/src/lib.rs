@@ -13,9 +13,11 @@
 
 mod agent;
 mod call_batch;
+mod compaction;
 mod conversation;
 mod error;
 mod event;
+mod image;
 mod message;
 mod model;
 pub mod protocol;
@@ -24,13 +26,15 @@ mod retry;
 mod session_budget;
 mod task_usage;
 mod trim;
+mod vision;
 mod worker_call;
 mod worker_file;
 
 pub use agent::{Agent, TaskEnd};
-pub use conversation::Conversation;
+pub use conversation::{Conversation, ConversationSummary};
 pub use error::ModelError;
 pub use event::{AgentEvent, AgentEventSink};
+pub use image::{ImageError, MAX_IMAGE_BYTES, MessageImage};
 pub use message::{Message, ToolCall, ToolSpec};
 pub use model::{Model, ModelReply, ModelRequest, StopReason, TokenUsage};
 pub use provider::ModelProvider;
@@ -38,6 +42,7 @@ pub use session_budget::{BudgetReservation, SessionBudget};
 pub use task_usage::{BudgetLimit, TaskUsage};
 pub use worker_call::{AgentSetup, WorkerRegistry, worker_call};
 pub use worker_file::{
-    CustomToolset, EmptyToolset, FilesystemToolset, McpToolset, ShellRule, ShellToolset,
-    WORKER_CALL, Worker, WorkerBudget, WorkerSettings, WorkerToolsets,
+    CustomToolset, EmptyToolset, ExternalToolset, FilesystemToolset, McpToolset, ShellRule,
+    ShellToolset, WORKER_CALL, Worker, WorkerBudget, WorkerOwnTools, WorkerOwnToolset,
+    WorkerSettings, WorkerToolsets,
 };

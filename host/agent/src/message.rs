@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::image::MessageImage;
+
 /// One message. A conversation is stored as a list of messages.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "lowercase", deny_unknown_fields)]
@@ -11,6 +13,9 @@ pub enum Message {
     User {
         /// The text.
         text: String,
+        /// The images that the user has attached.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<MessageImage>,
     },
     /// A reply of the model.
     Assistant {
@@ -31,6 +36,9 @@ pub enum Message {
         /// True if the call failed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         failed: bool,
+        /// The images of the result.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<MessageImage>,
     },
 }
 
@@ -63,13 +71,21 @@ pub struct ToolSpec {
 impl Message {
     /// Creates a message of the user.
     pub fn user(text: impl Into<String>) -> Self {
-        Self::User { text: text.into() }
+        Self::user_with_images(text, Vec::new())
+    }
+
+    /// Creates a message of the user with attached images.
+    pub fn user_with_images(text: impl Into<String>, images: Vec<MessageImage>) -> Self {
+        Self::User {
+            text: text.into(),
+            images,
+        }
     }
 
     /// Estimates the number of tokens.
     pub fn estimate_tokens(&self) -> u64 {
         let bytes = match self {
-            Self::User { text } => text.len(),
+            Self::User { text, .. } => text.len(),
             Self::Assistant { text, calls } => {
                 let calls = calls.iter().map(|call| {
                     call.id.len() + call.name.len() + call.arguments.len() + CALL_OVERHEAD_BYTES
@@ -78,7 +94,10 @@ impl Message {
             }
             Self::Tool { id, text, .. } => id.len() + text.len() + CALL_OVERHEAD_BYTES,
         };
-        tokens(bytes) + MESSAGE_OVERHEAD_TOKENS
+        let images: u64 = self.images().iter().map(|image| image.tokens).sum();
+        tokens(bytes)
+            .saturating_add(images)
+            .saturating_add(MESSAGE_OVERHEAD_TOKENS)
     }
 }
 

@@ -11,6 +11,11 @@ pub trait Model: Send + Sync {
     /// Returns the name as `PROVIDER/MODEL`.
     fn name(&self) -> &str;
 
+    /// Returns true if the model reads images.
+    fn reads_images(&self) -> bool {
+        false
+    }
+
     /// Sends one request. `on_text` receives the text of the reply in chunks; an error may follow after some text.
     /// Dropping the future closes the connection.
     fn answer<'a>(
@@ -50,11 +55,39 @@ pub struct ModelReply {
 
 /// Token counts of one reply.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct TokenUsage {
-    /// Tokens sent, including those read from the provider's cache.
+    /// Tokens sent, including those read from the provider's cache or written to it.
     pub input: u64,
     /// Tokens received.
     pub output: u64,
+    /// Tokens of `input` that the provider has read from its cache.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cache_read: u64,
+    /// Tokens of `input` that the provider has written to its cache.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cache_write: u64,
+}
+
+impl TokenUsage {
+    /// Creates a usage without cached tokens.
+    pub const fn new(input: u64, output: u64) -> Self {
+        Self {
+            input,
+            output,
+            cache_read: 0,
+            cache_write: 0,
+        }
+    }
+}
+
+/// Returns true for zero, for counts that are left out of JSON.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+pub(crate) fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Reason why a reply ended.

@@ -80,7 +80,7 @@ impl ProviderProtocol {
             ProviderApi::Openai | ProviderApi::Gemini | ProviderApi::Ollama => {
                 chat::build_request(model, request, self.is_openai)
             }
-            ProviderApi::Responses => responses::build_request(model, request),
+            ProviderApi::Responses => responses::build_request(model, request, self.is_openai),
             ProviderApi::Anthropic => anthropic::build_request(model, request),
         }
     }

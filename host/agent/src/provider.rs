@@ -21,6 +21,7 @@ use crate::error::ModelError;
 use crate::model::{Model, ModelReply, ModelRequest};
 use crate::protocol::{self, ProviderProtocol, ReplyError, TextCallback};
 use crate::retry;
+use crate::vision::is_known_to_read_images;
 
 /// The content type of a streamed reply.
 const EVENT_STREAM_TYPE: &str = "text/event-stream";
@@ -266,6 +267,11 @@ impl ModelProvider {
 impl Model for ModelProvider {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn reads_images(&self) -> bool {
+        let known = || is_known_to_read_images(&self.chosen.model);
+        self.chosen.vision.unwrap_or_else(known)
     }
 
     fn answer<'a>(

@@ -113,7 +113,7 @@ impl SessionBudget {
             let output = TaskUsage::default()
                 .answer_tokens_left(&request_budget, price, input)
                 .ok()?;
-            let usage = TokenUsage { input, output };
+            let usage = TokenUsage::new(input, output);
             Some(AgentBudget {
                 turns: 1,
                 tool_calls: 0,
@@ -306,10 +306,7 @@ mod tests {
             answer_tokens: 500,
             ..all()
         };
-        let price = Some(TokenPrice {
-            input: 1.0,
-            output: 10.0,
-        });
+        let price = Some(TokenPrice::new(1.0, 10.0));
         let ask =
             |input, max_output| session_budget.reserve_question("a", all, price, input, max_output);
         let mut first = ask(100, 5_000).unwrap();
@@ -320,14 +317,9 @@ mod tests {
         let beside = ask(100, 5_000).unwrap();
         assert_eq!(beside.budget.answer_tokens, 300);
         assert!(ask(100, 5_000).is_err());
-        first.spent.add_reply(
-            TokenUsage {
-                input: 100,
-                output: 20,
-            },
-            price,
-            Duration::ZERO,
-        );
+        first
+            .spent
+            .add_reply(TokenUsage::new(100, 20), price, Duration::ZERO);
         drop((first, beside));
         assert_eq!(session_budget.take_side_usage("a").tokens(), 120);
         assert_eq!(ask(100, 5_000).unwrap().budget.answer_tokens, 500);

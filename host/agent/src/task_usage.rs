@@ -6,7 +6,7 @@ use std::time::Duration;
 use mimir_core::config::{AgentBudget, TokenPrice};
 use serde::{Deserialize, Serialize};
 
-use crate::model::TokenUsage;
+use crate::model::{TokenUsage, is_zero};
 
 /// Usage counters of a task or a conversation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -20,6 +20,9 @@ pub struct TaskUsage {
     pub input_tokens: u64,
     /// Tokens received.
     pub output_tokens: u64,
+    /// Tokens of `input_tokens` that were read from the provider's cache.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cached_tokens: u64,
     /// Cost of the tokens; `None` if no price is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
@@ -89,6 +92,7 @@ impl TaskUsage {
         // Saturating: a provider may report any number.
         self.input_tokens = self.input_tokens.saturating_add(usage.input);
         self.output_tokens = self.output_tokens.saturating_add(usage.output);
+        self.cached_tokens = self.cached_tokens.saturating_add(usage.cache_read);
         if let Some(price) = price {
             *self.cost.get_or_insert_default() += cost(usage, price);
         }
@@ -112,6 +116,7 @@ impl TaskUsage {
             (&mut self.tool_calls, other.tool_calls),
             (&mut self.input_tokens, other.input_tokens),
             (&mut self.output_tokens, other.output_tokens),
+            (&mut self.cached_tokens, other.cached_tokens),
             (&mut self.time_ms, other.time_ms),
         ] {
             *own = own.saturating_add(more);
@@ -128,6 +133,7 @@ impl TaskUsage {
             tool_calls: self.tool_calls.saturating_sub(before.tool_calls),
             input_tokens: self.input_tokens.saturating_sub(before.input_tokens),
             output_tokens: self.output_tokens.saturating_sub(before.output_tokens),
+            cached_tokens: self.cached_tokens.saturating_sub(before.cached_tokens),
             cost: self.cost.map(|cost| cost - before.cost.unwrap_or_default()),
             time_ms: self.time_ms.saturating_sub(before.time_ms),
         }
@@ -154,7 +160,7 @@ impl TaskUsage {
         }
         let mut max_tokens = tokens.min(budget.answer_tokens);
         if let (Some(max_cost), Some(price)) = (budget.cost, price) {
-            let sent = TokenUsage { input, output: 0 };
+            let sent = TokenUsage::new(input, 0);
             let left = max_cost - self.cost.unwrap_or_default() - cost(sent, price);
             if left <= 0.0 {
                 return Err(BudgetLimit::Cost);
@@ -192,7 +198,12 @@ const MILLION: f64 = 1e6;
     reason = "token counts are far below the exact range of a float"
 )]
 pub(crate) fn cost(usage: TokenUsage, price: TokenPrice) -> f64 {
-    (usage.input as f64 * price.input + usage.output as f64 * price.output) / MILLION
+    let cached = usage.cache_read.saturating_add(usage.cache_write);
+    let uncached = usage.input.saturating_sub(cached);
+    let input = uncached as f64 * price.input
+        + usage.cache_read as f64 * price.cache_read()
+        + usage.cache_write as f64 * price.cache_write();
+    (input + usage.output as f64 * price.output) / MILLION
 }
 
 #[cfg(test)]
@@ -209,10 +220,7 @@ mod tests {
         }
     }
 
-    const PRICE: Option<TokenPrice> = Some(TokenPrice {
-        input: 1.0,
-        output: 10.0,
-    });
+    const PRICE: Option<TokenPrice> = Some(TokenPrice::new(1.0, 10.0));
 
     #[test]
     fn task_usage_stops_at_each_budget_limit() {
@@ -248,10 +256,7 @@ mod tests {
     #[test]
     fn task_usage_sums_turns_tokens_time_and_cost() {
         let mut spent = TaskUsage::default();
-        let usage = TokenUsage {
-            input: 1_000_000,
-            output: 100_000,
-        };
+        let usage = TokenUsage::new(1_000_000, 100_000);
         spent.add_reply(usage, PRICE, Duration::from_millis(5));
         spent.add_reply(usage, None, Duration::from_millis(5));
         assert_eq!(
@@ -262,10 +267,36 @@ mod tests {
     }
 
     #[test]
+    fn task_usage_counts_cached_tokens_at_their_price() {
+        let usage = TokenUsage {
+            cache_read: 600_000,
+            cache_write: 200_000,
+            ..TokenUsage::new(1_000_000, 100_000)
+        };
+        let own = TokenPrice {
+            cache_read: Some(0.1),
+            cache_write: Some(2.0),
+            ..TokenPrice::new(1.0, 10.0)
+        };
+        let close = |one: f64, other: f64| (one - other).abs() < 1e-9;
+        assert!(close(cost(usage, own), 0.2 + 0.06 + 0.4 + 1.0));
+        // Without own prices, reading costs as much as other input, and writing a quarter more.
+        assert!(close(
+            cost(usage, TokenPrice::new(1.0, 10.0)),
+            0.8 + 0.25 + 1.0
+        ));
+        let mut spent = TaskUsage::default();
+        spent.add_reply(usage, Some(own), Duration::ZERO);
+        assert_eq!((spent.cached_tokens, spent.tokens()), (600_000, 1_100_000));
+    }
+
+    #[test]
     fn task_usage_saturates_on_huge_counts() {
         let most = TokenUsage {
             input: u64::MAX,
             output: u64::MAX,
+            cache_read: u64::MAX,
+            cache_write: u64::MAX,
         };
         let mut spent = TaskUsage::default();
         for _ in 0..2 {

@@ -1,11 +1,13 @@
 //! Selects the messages of a conversation to send: all if they fit, else the newest.
 //!
-//! Old tool results are replaced by placeholders first, then whole rounds (a reply with its tool results, or an earlier
-//! user message) are removed, in both cases the oldest first. The last user message and the current round always stay.
+//! Old images are removed first. Then old tool results are replaced by placeholders, and then whole rounds (a reply with
+//! its tool results, or an earlier user message) are removed, in all cases the oldest first. The last user message and
+//! the current round always stay.
 //! The stored conversation remains complete.
 
 use std::borrow::Cow;
 
+use crate::image::SAVE_SPACE;
 use crate::message::{Message, tokens};
 
 /// The messages to send.
@@ -22,8 +24,13 @@ pub(crate) struct TrimmedConversation<'a> {
 /// Results of up to this many tokens are not replaced, because the placeholder would be about as long.
 const MIN_TRIMMED_TOKENS: u64 = 60;
 
-/// Fits a conversation into about `max_tokens` tokens. Returns `None` if the messages that always stay do not fit.
-pub(crate) fn trim_to_fit(all: &[Message], max_tokens: u64) -> Option<TrimmedConversation<'_>> {
+/// Fits a conversation into about `max_tokens` tokens. `has_summary` is true if the first message is a summary, which
+/// always stays. Returns `None` if the messages that always stay do not fit.
+pub(crate) fn trim_to_fit(
+    all: &[Message],
+    has_summary: bool,
+    max_tokens: u64,
+) -> Option<TrimmedConversation<'_>> {
     let mut total: u64 = all.iter().map(Message::estimate_tokens).sum();
     if total <= max_tokens {
         return Some(TrimmedConversation {
@@ -41,8 +48,15 @@ pub(crate) fn trim_to_fit(all: &[Message], max_tokens: u64) -> Option<TrimmedCon
         .rposition(|message| matches!(message, Message::Assistant { .. }));
     let current_round_start = last_reply.max(last_question).unwrap_or_default();
     let earlier = &mut messages[..current_round_start];
-    let mut left_out = shorten_old_results(earlier, &mut total, max_tokens);
-    left_out += drop_old_rounds(earlier, last_question, &mut total, max_tokens);
+    let mut left_out = remove_old_images(earlier, last_question, &mut total, max_tokens);
+    left_out += shorten_old_results(earlier, &mut total, max_tokens);
+    left_out += drop_old_rounds(
+        earlier,
+        usize::from(has_summary),
+        last_question,
+        &mut total,
+        max_tokens,
+    );
     let mut messages: Vec<Message> = messages.into_iter().flatten().collect();
     // Some providers require a user message first.
     if !matches!(messages.first(), Some(Message::User { .. })) {
@@ -55,6 +69,31 @@ pub(crate) fn trim_to_fit(all: &[Message], max_tokens: u64) -> Option<TrimmedCon
         left_out,
         tokens: total,
     })
+}
+
+/// Removes images, the oldest first, until `total` is at most `max_tokens`. Those of the message `last_question` stay.
+/// Returns the number of shortened messages.
+fn remove_old_images(
+    messages: &mut [Option<Message>],
+    last_question: Option<usize>,
+    total: &mut u64,
+    max_tokens: u64,
+) -> usize {
+    let mut shortened = 0;
+    for (at, message) in messages.iter_mut().enumerate() {
+        if *total <= max_tokens {
+            break;
+        }
+        let Some(message) = message.as_mut().filter(|_| Some(at) != last_question) else {
+            continue;
+        };
+        let before = message.estimate_tokens();
+        if message.remove_images(SAVE_SPACE) > 0 {
+            *total = *total - before + message.estimate_tokens();
+            shortened += 1;
+        }
+    }
+    shortened
 }
 
 /// Replaces tool results by placeholders, the oldest first, until `total` is at most `max_tokens`. Returns the number
@@ -70,13 +109,16 @@ fn shorten_old_results(
             break;
         }
         let before = message.estimate_tokens();
-        if let Message::Tool { text, name, .. } = message
+        if let Message::Tool {
+            text, name, images, ..
+        } = message
             && before > MIN_TRIMMED_TOKENS
         {
             *text = format!(
                 "[result of `{name}` removed to save space ({} characters); call the tool again if you need it]",
                 text.chars().count()
             );
+            images.clear();
             *total = *total - before + message.estimate_tokens();
             shortened += 1;
         }
@@ -84,16 +126,17 @@ fn shorten_old_results(
     shortened
 }
 
-/// Removes rounds, the oldest first, until `total` is at most `max_tokens`. The message `last_question` stays. Returns
-/// the number of removed messages.
+/// Removes rounds, the oldest first and from the message `start` on, until `total` is at most `max_tokens`. The message
+/// `last_question` stays. Returns the number of removed messages.
 fn drop_old_rounds(
     messages: &mut [Option<Message>],
+    start: usize,
     last_question: Option<usize>,
     total: &mut u64,
     max_tokens: u64,
 ) -> usize {
     let mut dropped = 0;
-    let mut at = 0;
+    let mut at = start;
     while *total > max_tokens && at < messages.len() {
         // An assistant message is removed together with the tool messages after it, because providers reject a result
         // without its call.
@@ -139,6 +182,7 @@ mod tests {
                 name: "read_file".into(),
                 text: "x".repeat(length),
                 failed: false,
+                images: Vec::new(),
             },
         ]
     }
@@ -167,7 +211,7 @@ mod tests {
     #[test]
     fn trim_leaves_fitting_messages_unchanged() {
         let all = long();
-        let fitted = trim_to_fit(&all, 100_000).unwrap();
+        let fitted = trim_to_fit(&all, false, 100_000).unwrap();
         assert!(matches!(fitted.messages, Cow::Borrowed(_)));
         assert_eq!(fitted.left_out, 0);
     }
@@ -175,7 +219,7 @@ mod tests {
     #[test]
     fn trim_drops_old_results_before_whole_rounds() {
         let all = long();
-        let fitted = trim_to_fit(&all, 3_300).unwrap();
+        let fitted = trim_to_fit(&all, false, 3_300).unwrap();
         let of = |id: &str, out: bool| (id.to_owned(), out);
         assert_eq!(
             ids(&fitted),
@@ -188,7 +232,7 @@ mod tests {
         );
         assert_eq!(fitted.left_out, 1);
         assert!(fitted.tokens <= 3_300);
-        let fitted = trim_to_fit(&all, 1_150).unwrap();
+        let fitted = trim_to_fit(&all, false, 1_150).unwrap();
         assert_eq!(
             ids(&fitted).last(),
             Some(&of("d", false)),
@@ -199,10 +243,27 @@ mod tests {
     }
 
     #[test]
+    fn trim_removes_old_images_before_texts() {
+        let mut all = long();
+        all.insert(1, crate::image::tests::message(1));
+        all.insert(1, crate::image::tests::call_of_message());
+        let full: u64 = all.iter().map(Message::estimate_tokens).sum();
+        let fitted = trim_to_fit(&all, false, full - 20).unwrap();
+        assert_eq!(fitted.left_out, 1);
+        assert!(
+            fitted
+                .messages
+                .iter()
+                .all(|message| message.images().is_empty())
+        );
+        assert!(ids(&fitted).iter().all(|(_, is_removed)| !is_removed));
+    }
+
+    #[test]
     fn trim_keeps_calls_and_results_together() {
         let all = long();
         for max_tokens in (1_050..5_000).step_by(50) {
-            let Some(fitted) = trim_to_fit(&all, max_tokens) else {
+            let Some(fitted) = trim_to_fit(&all, false, max_tokens) else {
                 continue;
             };
             let mut open: Vec<&str> = Vec::new();
@@ -224,11 +285,21 @@ mod tests {
     }
 
     #[test]
+    fn trim_keeps_a_summary() {
+        let all = long();
+        let fitted = |has_summary| trim_to_fit(&all, has_summary, 1_150).unwrap();
+        let first = Message::user("first");
+        assert!(!fitted(false).messages.contains(&first));
+        assert!(fitted(true).messages.contains(&first));
+        assert!(fitted(true).tokens <= 1_150);
+    }
+
+    #[test]
     fn trim_fails_if_required_messages_do_not_fit() {
         assert_eq!(
-            trim_to_fit(&[Message::user("x".repeat(10_000))], 1_000),
+            trim_to_fit(&[Message::user("x".repeat(10_000))], false, 1_000),
             None
         );
-        assert!(trim_to_fit(&long(), 500).is_none());
+        assert!(trim_to_fit(&long(), false, 500).is_none());
     }
 }

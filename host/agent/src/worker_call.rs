@@ -40,6 +40,11 @@ pub trait WorkerRegistry: Send + Sync {
     /// Finds a worker by name and reads its current file.
     fn find(&self, name: &str) -> Result<Worker, ToolError>;
 
+    /// Adds the tools that only the worker has. By default, it has none.
+    fn with_own_tools(&self, worker: Worker) -> BoxFuture<'_, Result<Worker, ToolError>> {
+        Box::pin(std::future::ready(Ok(worker)))
+    }
+
     /// Returns the model, the system prompt and the limits for a worker's agent.
     fn agent_setup(&self, worker: &Worker) -> Result<AgentSetup, ToolError>;
 }
@@ -155,6 +160,8 @@ impl Backend for WorkerCall {
                     format!("toolsets: {}", worker.toolsets()),
                     format!("instructions: {}{more}", visible(begin)),
                 ],
+                scope: None,
+                each_time: false,
             }))
         })
     }
@@ -192,6 +199,7 @@ impl WorkerCall {
             return Err(ToolError::limit_exceeded(message));
         }
         let worker = self.registry.find(&name)?;
+        let worker = self.registry.with_own_tools(worker).await?;
         // The caller may be a worker without these tools, and servers may be unreachable, so this is not an error.
         for missing in worker.missing_names(&call.pipeline().snapshot()) {
             call.observer().log(LogLine {

@@ -22,9 +22,13 @@ use mimir_core::{Decision, DirectoryAccess, Registry, Tool, ToolGroup, ToolName,
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+mod external_toolset;
 mod missing_names;
+mod own_tools;
 mod toolsets;
 
+pub use external_toolset::ExternalToolset;
+pub use own_tools::{WorkerOwnTools, WorkerOwnToolset};
 pub use toolsets::{
     CustomToolset, EmptyToolset, FilesystemToolset, McpToolset, ShellRule, ShellToolset,
     WorkerToolsets,
@@ -81,6 +85,7 @@ pub struct Worker {
     lines: Arc<BTreeMap<String, u64>>,
     settings: Arc<WorkerSettings>,
     shell: Option<WorkerCommandRules>,
+    own: Arc<[WorkerOwnTools]>,
 }
 
 /// Maximum length of the description shown to the calling model, in characters.
@@ -129,6 +134,9 @@ impl Worker {
             }
             check_approvals("toolsets.custom", &custom.tools, &custom.approval)?;
         }
+        if let Some(external) = &settings.toolsets.external {
+            external.check()?;
+        }
         for (server, toolset) in &settings.toolsets.mcp {
             if let Some(tools) = &toolset.tools {
                 check_approvals(&format!("toolsets.mcp.{server}"), tools, &toolset.approval)?;
@@ -147,6 +155,7 @@ impl Worker {
             lines: Arc::new(lines),
             settings: Arc::new(settings),
             shell,
+            own: Arc::default(),
         })
     }
 
@@ -177,6 +186,7 @@ impl Worker {
             files,
             sets.shell.as_ref().map(|_| "shell".to_owned()),
             custom,
+            sets.external.as_ref().map(ExternalToolset::summary),
             sets.web.map(|_| "web".to_owned()),
             sets.code.map(|_| "code".to_owned()),
             sets.memory.map(|_| "memory".to_owned()),
@@ -231,6 +241,7 @@ impl Worker {
             config.tools.each.insert(tool.name().to_string(), settings);
             Some(self.limit_file_access(tool))
         });
+        let registry = registry.with_added(self.own_tools(snapshot, &mut config));
         match PolicyFile::for_worker(&config, self.source(), self.shell.clone()) {
             Ok(file) => PipelineSnapshot {
                 registry,
@@ -331,6 +342,9 @@ impl Worker {
                 (ToolGroup::System, _) => return None,
             },
             ToolSource::Custom => {
+                if self.has_own(WorkerOwnToolset::Module) {
+                    return None;
+                }
                 let custom = sets.custom.as_ref()?;
                 let named = custom.tools.iter().any(|name| matches_name(tool, name));
                 if !named || !is_in_module(tool, &custom.module) {

@@ -45,10 +45,7 @@ async fn budget_stops_a_looping_model_at_each_limit() {
 
         let mut test = TestAgent::new(api, forever());
         test.agent.budget.cost = Some(0.01);
-        test.agent.price = Some(TokenPrice {
-            input: 10.0,
-            output: 100.0,
-        });
+        test.agent.price = Some(TokenPrice::new(10.0, 100.0));
         assert_eq!(
             test.task("go").await,
             Ok(TaskEnd::LimitReached(BudgetLimit::Cost))
@@ -74,10 +71,7 @@ async fn budget_includes_usage_of_other_session_tasks() {
         let mut share = session_budget
             .reserve_question("talk-1", budget, None, 400, 100)
             .unwrap();
-        let sent = TokenUsage {
-            input: 400,
-            output: 0,
-        };
+        let sent = TokenUsage::new(400, 0);
         share.record_usage(sent, None, std::time::Duration::ZERO);
         drop(share);
         assert_eq!(

@@ -113,7 +113,7 @@ async fn call_with_invalid_arguments_is_reported_to_the_model() {
         let asked = test.script.asked();
         let last = asked[3].results();
         assert!(
-            last[0].starts_with("INVALID_INPUT: ") && last[0].contains("'txt'"),
+            last[0].starts_with("INVALID_INPUT: ") && last[0].contains("`txt`"),
             "{}",
             last[0]
         );

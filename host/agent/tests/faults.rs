@@ -97,10 +97,7 @@ fn cost_at_one_dollar_per_token(tokens: u64) -> f64 {
 
 #[tokio::test]
 async fn reply_that_is_cut_or_cancelled_counts_as_usage() {
-    let price = mimir_core::config::TokenPrice {
-        input: 1e6,
-        output: 1e6,
-    };
+    let price = mimir_core::config::TokenPrice::new(1e6, 1e6);
     for api in APIS {
         let mut test = TestAgent::new(api, vec![Step::Hangs("Well, let me see.")]);
         test.agent.price = Some(price);
@@ -171,6 +168,7 @@ fn use_model(
             url: url.to_owned(),
             key: key.map(Into::into),
             price: None,
+            vision: None,
         },
         crate::kit::client(url),
         std::sync::Arc::new(vault),

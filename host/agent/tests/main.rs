@@ -6,8 +6,11 @@
 
 mod bounds;
 mod calls;
+mod compaction;
 mod faults;
+mod images;
 mod kit;
 mod load;
 mod nested_workers;
+mod own_tools;
 mod workers;

@@ -14,10 +14,7 @@ use serde_json::{Value, json};
 use crate::kit::{APIS, Step, TestAgent, calls, says};
 
 /// The price of the test models, which report 100 tokens sent and 10 received per reply.
-const PRICE: TokenPrice = TokenPrice {
-    input: 10.0,
-    output: 100.0,
-};
+const PRICE: TokenPrice = TokenPrice::new(10.0, 100.0);
 
 /// A registry with one worker, `nest`.
 struct OneWorker {

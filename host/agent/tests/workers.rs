@@ -32,7 +32,7 @@ impl Backend for Done {
 }
 
 /// Creates a custom tool without needs that is allowed by default.
-fn tool(name: &str) -> Tool {
+pub fn tool(name: &str) -> Tool {
     let definition = ToolDefinition {
         name: ToolName::new(name).unwrap(),
         title: None,
@@ -63,7 +63,7 @@ fn tool(name: &str) -> Tool {
     )
 }
 
-fn snapshot_with(tools: Vec<Tool>, settings: Value) -> PipelineSnapshot {
+pub fn snapshot_with(tools: Vec<Tool>, settings: Value) -> PipelineSnapshot {
     let settings = serde_json::from_value(settings).unwrap();
     PipelineSnapshot {
         registry: Registry::new(tools, vec![]),
@@ -71,7 +71,7 @@ fn snapshot_with(tools: Vec<Tool>, settings: Value) -> PipelineSnapshot {
     }
 }
 
-fn call(tool: &str, arguments: Value) -> Call {
+pub fn call(tool: &str, arguments: Value) -> Call {
     let context = CallContext {
         request_id: RequestId::new(SystemTime::now()),
         session_id: "session".into(),
@@ -81,7 +81,7 @@ fn call(tool: &str, arguments: Value) -> Call {
     Call::new(tool, arguments, context)
 }
 
-fn code(outcome: &Outcome) -> Option<ToolErrorCode> {
+pub fn code(outcome: &Outcome) -> Option<ToolErrorCode> {
     outcome.result().err().map(|error| error.code)
 }
 
@@ -92,7 +92,7 @@ fn worker(name: &str, settings: Value) -> Result<Worker, (String, String)> {
     Worker::new(name, ".mimir/workers/w.yml", lines, settings)
 }
 
-fn with_toolsets(toolsets: Value) -> Worker {
+pub fn with_toolsets(toolsets: Value) -> Worker {
     worker("w", json!({"instructions": "Work.", "toolsets": toolsets})).unwrap()
 }
 
@@ -154,7 +154,7 @@ fn tools() -> Vec<Tool> {
     ]
 }
 
-fn names(worker: &Worker, snapshot: &PipelineSnapshot) -> Vec<String> {
+pub fn names(worker: &Worker, snapshot: &PipelineSnapshot) -> Vec<String> {
     let restricted = worker.restrict(snapshot);
     let tools = restricted.registry.tools().iter();
     tools.map(|tool| tool.name().to_string()).collect()

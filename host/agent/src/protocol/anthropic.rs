@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{ReplyError, TextCallback, check_call_limit, error_text, number, text};
+use crate::image::MessageImage;
 use crate::message::{Message, ToolCall};
 use crate::model::{ModelReply, ModelRequest, StopReason, TokenUsage};
 
@@ -24,16 +25,23 @@ pub(super) fn build_request(model: &str, request: &ModelRequest<'_>) -> Value {
             _ => messages.push(json!({ "role": role, "content": blocks })),
         }
     }
-    if let Some(block) = messages
-        .last_mut()
-        .and_then(|last| last["content"].as_array_mut()?.last_mut())
-    {
-        block["cache_control"] = cache_control.clone();
+    // The end of this request, which the next one reads, and the end of the previous request: the provider only looks
+    // a limited number of blocks back from a mark.
+    let mut ends = messages.iter_mut().rev();
+    let last = ends.next();
+    let previous = ends.find(|message| message["role"] == "user");
+    for message in last.into_iter().chain(previous) {
+        if let Some(block) = message["content"]
+            .as_array_mut()
+            .and_then(|list| list.last_mut())
+        {
+            block["cache_control"] = cache_control.clone();
+        }
     }
     let mut body = json!({
         "model": model,
         "max_tokens": request.max_tokens,
-        "system": [{ "type": "text", "text": request.system, "cache_control": cache_control }],
+        "system": [{ "type": "text", "text": request.system, "cache_control": &cache_control }],
         "messages": messages,
         "stream": true,
     });
@@ -42,6 +50,12 @@ pub(super) fn build_request(model: &str, request: &ModelRequest<'_>) -> Value {
             json!({ "name": tool.name, "description": tool.description, "input_schema": tool.schema })
         });
         body["tools"] = tools.collect();
+        if let Some(last) = body["tools"]
+            .as_array_mut()
+            .and_then(|list| list.last_mut())
+        {
+            last["cache_control"] = cache_control;
+        }
     }
     body
 }
@@ -49,7 +63,11 @@ pub(super) fn build_request(model: &str, request: &ModelRequest<'_>) -> Value {
 /// Converts a message to its role and its content blocks.
 fn content_blocks(message: &Message) -> (&'static str, Vec<Value>) {
     match message {
-        Message::User { text } => ("user", vec![text_block(text)]),
+        Message::User { text, images } => {
+            let mut blocks: Vec<Value> = images.iter().map(image_block).collect();
+            blocks.push(text_block(text));
+            ("user", blocks)
+        }
         Message::Assistant { text, calls } => {
             let mut blocks = Vec::new();
             if !text.trim().is_empty() {
@@ -67,11 +85,14 @@ fn content_blocks(message: &Message) -> (&'static str, Vec<Value>) {
             id: call,
             text,
             failed,
+            images,
             ..
         } => {
+            let mut content = vec![text_block(text)];
+            content.extend(images.iter().map(image_block));
             let block = json!({
                 "type": "tool_result", "tool_use_id": allowed_id(call),
-                "content": [text_block(text)], "is_error": failed,
+                "content": content, "is_error": failed,
             });
             ("user", vec![block])
         }
@@ -86,6 +107,13 @@ fn text_block(text: &str) -> Value {
         text
     };
     json!({ "type": "text", "text": text })
+}
+
+fn image_block(image: &MessageImage) -> Value {
+    json!({
+        "type": "image",
+        "source": { "type": "base64", "media_type": image.mime_type, "data": image.data },
+    })
 }
 
 /// Replaces characters that this API does not accept in ids. Ids from other providers may have them.
@@ -171,9 +199,13 @@ impl AnthropicReader {
         let Some(usage) = usage else { return };
         let tokens_at = |pointer: &str| number(usage, pointer);
         if let Some(input) = tokens_at("/input_tokens") {
-            let cached = tokens_at("/cache_creation_input_tokens").unwrap_or_default()
-                + tokens_at("/cache_read_input_tokens").unwrap_or_default();
-            self.usage.input = self.usage.input.max(input + cached);
+            let write = tokens_at("/cache_creation_input_tokens").unwrap_or_default();
+            let read = tokens_at("/cache_read_input_tokens").unwrap_or_default();
+            let total = input.saturating_add(write).saturating_add(read);
+            if total > self.usage.input {
+                self.usage.input = total;
+                (self.usage.cache_read, self.usage.cache_write) = (read, write);
+            }
         }
         if let Some(output) = tokens_at("/output_tokens") {
             self.usage.output = self.usage.output.max(output);

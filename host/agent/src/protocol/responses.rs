@@ -3,11 +3,12 @@
 use serde_json::{Value, json};
 
 use super::{ReplyError, TextCallback, check_call_limit, error_text, number, text};
+use crate::image::MessageImage;
 use crate::message::{Message, ToolCall};
 use crate::model::{ModelReply, ModelRequest, StopReason, TokenUsage};
 
-/// Builds the body of a request.
-pub(super) fn build_request(model: &str, request: &ModelRequest<'_>) -> Value {
+/// Builds the body of a request. `is_openai` is true for OpenAI itself, which accepts a key of its cache.
+pub(super) fn build_request(model: &str, request: &ModelRequest<'_>, is_openai: bool) -> Value {
     let mut input = Vec::new();
     for message in request.messages {
         push_items(message, &mut input);
@@ -20,6 +21,9 @@ pub(super) fn build_request(model: &str, request: &ModelRequest<'_>) -> Value {
         "stream": true,
         "store": false,
     });
+    if is_openai {
+        body["prompt_cache_key"] = request.session.into();
+    }
     if !request.tools.is_empty() {
         let tools = request.tools.iter().map(|tool| {
             json!({
@@ -36,7 +40,9 @@ pub(super) fn build_request(model: &str, request: &ModelRequest<'_>) -> Value {
 
 fn push_items(message: &Message, input: &mut Vec<Value>) {
     match message {
-        Message::User { text } => input.push(json!({ "role": "user", "content": text })),
+        Message::User { text, images } => {
+            input.push(json!({ "role": "user", "content": content_parts(text, images) }));
+        }
         Message::Assistant { text, calls } => {
             if !text.is_empty() {
                 input.push(json!({ "role": "assistant", "content": text }));
@@ -48,10 +54,26 @@ fn push_items(message: &Message, input: &mut Vec<Value>) {
                 })
             }));
         }
-        Message::Tool { id, text, .. } => {
-            input.push(json!({ "type": "function_call_output", "call_id": id, "output": text }));
+        Message::Tool {
+            id, text, images, ..
+        } => {
+            let output = content_parts(text, images);
+            input.push(json!({ "type": "function_call_output", "call_id": id, "output": output }));
         }
     }
+}
+
+/// Returns a text alone as a string, else the text and the images as a list of parts.
+fn content_parts(text: &str, images: &[MessageImage]) -> Value {
+    if images.is_empty() {
+        return text.into();
+    }
+    let parts = images
+        .iter()
+        .map(|image| json!({ "type": "input_image", "image_url": image.data_url() }));
+    std::iter::once(json!({ "type": "input_text", "text": text }))
+        .chain(parts)
+        .collect()
 }
 
 /// Parses the events of a reply.
@@ -126,7 +148,11 @@ impl ResponsesReader {
             number(event, "/response/usage/input_tokens"),
             number(event, "/response/usage/output_tokens"),
         ) {
-            self.reply.usage = Some(TokenUsage { input, output });
+            let cached = number(event, "/response/usage/input_tokens_details/cached_tokens");
+            self.reply.usage = Some(TokenUsage {
+                cache_read: cached.unwrap_or_default().min(input),
+                ..TokenUsage::new(input, output)
+            });
         }
     }
 

@@ -54,13 +54,7 @@ fn chat_chunks_are_joined_into_a_reply() {
             call("b", "git", "{}")
         ]
     );
-    assert_eq!(
-        reply.usage,
-        Some(TokenUsage {
-            input: 9,
-            output: 4
-        })
-    );
+    assert_eq!(reply.usage, Some(TokenUsage::new(9, 4)));
     // An answer without an end marker was cut.
     assert_eq!(
         read(ProviderApi::Openai, &events[..6]).0,
@@ -166,13 +160,7 @@ fn responses_events_are_joined_into_a_reply() {
         (streamed.as_str(), &reply.calls),
         ("Hm. ", &vec![call("c1", "git", "{}")])
     );
-    assert_eq!(
-        reply.usage,
-        Some(TokenUsage {
-            input: 7,
-            output: 2
-        })
-    );
+    assert_eq!(reply.usage, Some(TokenUsage::new(7, 2)));
     assert_eq!(
         read(ProviderApi::Responses, &events[..4]).0,
         Err(ReplyError::Truncated)
@@ -218,8 +206,8 @@ fn anthropic_events_are_joined_into_a_reply() {
     assert_eq!(
         reply.usage,
         Some(TokenUsage {
-            input: 95,
-            output: 30
+            cache_read: 90,
+            ..TokenUsage::new(95, 30)
         })
     );
     assert_eq!(
@@ -311,12 +299,14 @@ fn request_body_follows_the_provider_api() {
             name: "git".into(),
             text: "fine".into(),
             failed: false,
+            images: Vec::new(),
         },
         Message::Tool {
             id: "b".into(),
             name: "git".into(),
             text: "no JSON".into(),
             failed: true,
+            images: Vec::new(),
         },
         Message::user("go on"),
     ];
@@ -366,6 +356,140 @@ fn request_body_follows_the_provider_api() {
     assert_eq!(list[2]["content"][1]["is_error"], true);
     assert_eq!(list[2]["content"][2]["text"], "go on");
     assert!(list[2]["content"][2]["cache_control"].is_object());
+}
+
+#[test]
+fn request_body_has_images_in_the_form_of_the_api() {
+    let image = crate::image::MessageImage::new(&crate::image::tests::png(9, 9)).unwrap();
+    let result = |id: &str| Message::Tool {
+        id: id.into(),
+        name: "read_file".into(),
+        text: "[an image]".into(),
+        failed: false,
+        images: vec![image.clone()],
+    };
+    let messages = [
+        Message::user_with_images("what is it?", vec![image.clone()]),
+        Message::Assistant {
+            text: String::new(),
+            calls: vec![call("a", "read_file", "{}"), call("b", "read_file", "{}")],
+        },
+        result("a"),
+        result("b"),
+        Message::user("and now?"),
+    ];
+    let ask = ask(&messages, &[]);
+    let url = format!("data:image/png;base64,{}", image.data);
+
+    let chat = ProviderProtocol::new(ProviderApi::Ollama, "").build_request("m", &ask);
+    let list = chat["messages"].as_array().unwrap();
+    assert_eq!(list[1]["content"][0]["image_url"]["url"], url);
+    assert_eq!(list[1]["content"][1]["text"], "what is it?");
+    // The results follow their calls directly; their images come after all of them.
+    let roles: Vec<&Value> = list.iter().map(|one| &one["role"]).collect();
+    assert_eq!(
+        roles,
+        [
+            "system",
+            "user",
+            "assistant",
+            "tool",
+            "tool",
+            "user",
+            "user"
+        ]
+    );
+    let shown = &list[5]["content"];
+    assert!(shown[0]["text"].as_str().unwrap().contains("they are data"));
+    assert_eq!(
+        (&shown[1]["image_url"]["url"], &shown[2]["type"]),
+        (&json!(url), &json!("image_url"))
+    );
+
+    let responses = ProviderProtocol::new(ProviderApi::Responses, "").build_request("m", &ask);
+    assert_eq!(responses["input"][0]["content"][1]["image_url"], url);
+    assert_eq!(responses["input"][3]["output"][0]["text"], "[an image]");
+    assert_eq!(responses["input"][3]["output"][1]["image_url"], url);
+
+    let anthropic = ProviderProtocol::new(ProviderApi::Anthropic, "").build_request("m", &ask);
+    let list = anthropic["messages"].as_array().unwrap();
+    assert_eq!(list[0]["content"][0]["source"]["data"], image.data);
+    let content = &list[2]["content"][0]["content"];
+    assert_eq!(content[0]["text"], "[an image]");
+    assert_eq!(content[1]["source"]["media_type"], "image/png");
+}
+
+#[test]
+fn request_prefix_is_marked_for_the_cache_and_stays_stable() {
+    let tools = ["b", "a"].map(|name| ToolSpec {
+        name: name.into(),
+        description: "does it".into(),
+        schema: json!({"type": "object"}),
+    });
+    let mut messages = Vec::new();
+    let mut requests = Vec::new();
+    for words in ["one", "two", "three"] {
+        messages.push(Message::user(words));
+        let anthropic = ProviderProtocol::new(ProviderApi::Anthropic, "");
+        requests.push(anthropic.build_request("m", &ask(&messages, &tools)));
+        messages.push(Message::Assistant {
+            text: "so".into(),
+            calls: Vec::new(),
+        });
+    }
+    let marks = |value: &Value| value.to_string().matches("cache_control").count();
+    // One for the tools, one for the system prompt, and two for the last messages: the API allows four.
+    assert_eq!(requests.iter().map(marks).collect::<Vec<_>>(), [3, 4, 4]);
+    let marked = |request: &Value, at: usize| marks(&request["messages"][at]) == 1;
+    assert!(marked(&requests[2], 4) && marked(&requests[2], 2) && !marked(&requests[2], 0));
+    assert!(marked(&requests[1], 2), "the previous end is the same");
+    for pair in requests.windows(2) {
+        assert_eq!(pair[0]["tools"].to_string(), pair[1]["tools"].to_string());
+        assert_eq!(pair[0]["system"].to_string(), pair[1]["system"].to_string());
+    }
+    for (api, url, key) in [
+        (
+            ProviderApi::Openai,
+            "https://api.openai.com/v1/",
+            json!("s"),
+        ),
+        (
+            ProviderApi::Responses,
+            "https://api.openai.com/v1/",
+            json!("s"),
+        ),
+        (ProviderApi::Openai, "http://127.0.0.1/v1/", Value::Null),
+        (ProviderApi::Responses, "http://127.0.0.1/v1/", Value::Null),
+    ] {
+        let body = ProviderProtocol::new(api, url).build_request("m", &ask(&messages, &tools));
+        assert_eq!(body["prompt_cache_key"], key, "{url}");
+    }
+}
+
+#[test]
+fn cached_tokens_are_read_from_each_api() {
+    let chat = [
+        json!({"choices": [{"delta": {"content": "so"}, "finish_reason": "stop"}]}),
+        json!({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 4,
+            "prompt_tokens_details": {"cached_tokens": 8}}}),
+        json!({"type": "ignored"}),
+    ];
+    let usage = |api, events: &[Value]| read(api, events).0.unwrap().usage.unwrap();
+    assert_eq!(usage(ProviderApi::Gemini, &chat).cache_read, 8);
+    // A count above the total is not believed.
+    let odd = json!({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 4, "prompt_cache_hit_tokens": 99}});
+    assert_eq!(
+        usage(ProviderApi::Openai, &[chat[0].clone(), odd]).cache_read,
+        9
+    );
+    let responses = json!({"type": "response.completed", "response": {"usage":
+        {"input_tokens": 7, "output_tokens": 2, "input_tokens_details": {"cached_tokens": 6}}}});
+    assert_eq!(usage(ProviderApi::Responses, &[responses]).cache_read, 6);
+    let start = json!({"type": "message_start", "message": {"usage":
+        {"input_tokens": 5, "cache_creation_input_tokens": 20, "output_tokens": 1}}});
+    let end = json!({"type": "message_stop"});
+    let anthropic = usage(ProviderApi::Anthropic, &[start, end]);
+    assert_eq!((anthropic.input, anthropic.cache_write), (25, 20));
 }
 
 #[test]

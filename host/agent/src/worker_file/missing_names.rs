@@ -7,16 +7,16 @@ use mimir_core::name_suggestions::did_you_mean;
 use mimir_core::pipeline::PipelineSnapshot;
 use mimir_core::text::visible;
 
-use super::{Worker, is_from_server, is_in_module, matches_name};
+use super::{Worker, WorkerOwnToolset, is_from_server, is_in_module, matches_name};
 
 /// A name in a worker's file that matches no server, custom module or tool.
-struct MissingName {
+pub(super) struct MissingName {
     /// The key in the file.
-    key: String,
+    pub(super) key: String,
     /// The name, such as "the tool `x` of `y`".
-    name: String,
+    pub(super) name: String,
     /// The error message with a remedy.
-    message: String,
+    pub(super) message: String,
 }
 
 impl Worker {
@@ -38,9 +38,10 @@ impl Worker {
     }
 
     fn find_missing(&self, snapshot: &PipelineSnapshot) -> Vec<MissingName> {
-        let mut missing = Vec::new();
+        let mut missing = self.missing_own_tools(snapshot);
         let tools = snapshot.registry.tools();
-        if let Some(custom) = &self.settings.toolsets.custom {
+        let custom = self.settings.toolsets.custom.as_ref();
+        if let Some(custom) = custom.filter(|_| !self.has_own(WorkerOwnToolset::Module)) {
             let own = tools
                 .iter()
                 .filter(|tool| is_in_module(tool, &custom.module));
@@ -51,8 +52,8 @@ impl Worker {
                     key: "toolsets.custom.module".to_owned(),
                     name: format!("the tools of `{module}`"),
                     message: format!(
-                        "no tools are loaded from `{module}`: expected a tool file in .mimir/tools. Build a TypeScript \
-                         module with `mimir tools build {module}`, or name the file that `mimir tools list` shows"
+                        "no tools are loaded from `{module}`: expected a TypeScript or JavaScript module beside the \
+                         worker's file, or a tool file in .mimir/tools that `mimir tools list` shows"
                     ),
                 });
             } else {

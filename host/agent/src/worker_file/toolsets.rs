@@ -9,6 +9,8 @@ use mimir_core::config::ApprovalDefaults;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::ExternalToolset;
+
 /// Tools of a worker. Tools of unset toolsets are not available.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
@@ -19,6 +21,8 @@ pub struct WorkerToolsets {
     pub shell: Option<ShellToolset>,
     /// Custom tools of one file.
     pub custom: Option<CustomToolset>,
+    /// Tools of an npm package.
+    pub external: Option<ExternalToolset>,
     /// Tools of MCP servers, by server name as in the settings.
     pub mcp: BTreeMap<String, McpToolset>,
     /// Web and browser tools.
@@ -81,7 +85,8 @@ pub struct ShellRule {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CustomToolset {
-    /// File in `.mimir/tools`, or the module that it was built from.
+    /// TypeScript or JavaScript module, relative to the worker's file, whose tools only the worker gets; or a file in
+    /// `.mimir/tools`, or the module that it was built from.
     pub module: String,
     /// Tools of the file that the worker may call.
     pub tools: Vec<String>,

@@ -112,7 +112,13 @@ impl AgentEventSink for Seen {
     }
 }
 
-/// A test tool, which returns its argument `text`, repeated `times` times, after `ms` milliseconds.
+/// The beginning of a PNG file with 300 x 200 pixels.
+pub fn picture() -> Vec<u8> {
+    b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x01\x2c\0\0\0\xc8".to_vec()
+}
+
+/// A test tool, which returns its argument `text`, repeated `times` times, after `ms` milliseconds. With `image`, it
+/// also returns an image.
 struct Echo {
     running: AtomicUsize,
     max_running: AtomicUsize,
@@ -133,8 +139,15 @@ impl Backend for Echo {
                 .as_str()
                 .unwrap_or("nothing")
                 .repeat(usize::try_from(times).unwrap());
+            let mut content = vec![Content::text(text)];
+            if call.arguments()["image"] == true {
+                content.push(Content::Image {
+                    data: picture(),
+                    mime_type: "image/png".into(),
+                });
+            }
             RawResult::from(Ok(ToolOutput {
-                content: vec![Content::text(text)],
+                content,
                 ..ToolOutput::default()
             }))
         })
@@ -142,7 +155,7 @@ impl Backend for Echo {
 }
 
 fn tool(name: &str, approval: Decision, backend: Arc<Echo>) -> Tool {
-    let schema = r#"{"type":"object","properties":{"text":{"type":"string"},"ms":{"type":"integer"},"times":{"type":"integer"}},"additionalProperties":false}"#;
+    let schema = r#"{"type":"object","properties":{"text":{"type":"string"},"ms":{"type":"integer"},"times":{"type":"integer"},"image":{"type":"boolean"}},"additionalProperties":false}"#;
     Tool::new(
         ToolDefinition {
             name: ToolName::new(name).unwrap(),
@@ -226,6 +239,7 @@ impl TestAgent {
             url: script.url.clone(),
             key: Some("KEY".into()),
             price: None,
+            vision: None,
         };
         let provider = ModelProvider::new(
             chosen,
