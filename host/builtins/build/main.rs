@@ -19,7 +19,16 @@ use sha2::{Digest, Sha256};
 const TARGET: &str = "wasm32-wasip2";
 
 /// Folder names of the plugins.
-const PLUGINS: [&str; 6] = ["exec", "files", "git", "memory", "search", "web"];
+const PLUGINS: [&str; 8] = [
+    "documents",
+    "exec",
+    "files",
+    "git",
+    "memory",
+    "project",
+    "search",
+    "web",
+];
 
 /// Folder name of the bash engine, which is built like a plugin.
 const BASH: &str = "bash";
@@ -35,7 +44,14 @@ fn main() -> Result<()> {
         .and_then(Path::parent)
         .context("the workspace root")?;
 
-    for input in ["Cargo.lock", "Cargo.toml", "plugins", "sdk/rust", "wit"] {
+    for input in [
+        "Cargo.lock",
+        "Cargo.toml",
+        "host/patch",
+        "plugins",
+        "sdk/rust",
+        "wit",
+    ] {
         println!("cargo::rerun-if-changed={}", root.join(input).display());
     }
     for input in ["bash", "build", "code", "javascript", "python"] {

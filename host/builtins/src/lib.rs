@@ -182,6 +182,15 @@ pub const ALL: &[BundledComponent] = &[
         description: Some(include_str!("descriptions/files.json")),
     },
     BundledComponent {
+        name: "documents",
+        component: built::DOCUMENTS,
+        sha256: built::DOCUMENTS_SHA256,
+        requires_undo: false,
+        keeps_memory: false,
+        aliases: &[],
+        description: Some(include_str!("descriptions/documents.json")),
+    },
+    BundledComponent {
         name: "search",
         component: built::SEARCH,
         sha256: built::SEARCH_SHA256,
@@ -220,6 +229,15 @@ pub const ALL: &[BundledComponent] = &[
         keeps_memory: false,
         aliases: &[],
         description: Some(include_str!("descriptions/git.json")),
+    },
+    BundledComponent {
+        name: "project",
+        component: built::PROJECT,
+        sha256: built::PROJECT_SHA256,
+        requires_undo: true,
+        keeps_memory: false,
+        aliases: &[],
+        description: Some(include_str!("descriptions/project.json")),
     },
     BundledComponent {
         name: "web",
@@ -310,7 +328,10 @@ mod tests {
                     .chain(&["wasi:random/insecure-seed", "mimir:tool/types"])
                     .chain(match builtin.name {
                         "exec" | "git" => &["mimir:tool/commands"][..],
+                        "project" => &["mimir:tool/commands", "mimir:tool/progress"],
                         "memory" => &["mimir:tool/storage", "wasi:http/"],
+                        // The library for PDF could also encrypt.
+                        "documents" => &["wasi:random/random"],
                         _ => &[],
                     })
                     .any(|prefix| import.starts_with(prefix));
