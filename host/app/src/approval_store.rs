@@ -44,10 +44,16 @@ pub fn user_state_path(
     workspace: &WorkspaceFolder,
     kind: &str,
 ) -> Option<PathBuf> {
-    let root = workspace.root().as_os_str().as_encoded_bytes();
-    let hash = format!("{:x}", Sha256::digest(root));
     let folder = user_dirs.config.as_ref()?.join("workspaces");
-    Some(folder.join(format!("{}.{kind}", &hash[..FILE_NAME_LENGTH])))
+    Some(folder.join(format!("{}.{kind}", workspace_key(workspace))))
+}
+
+/// Returns the name of a workspace's files and folders in the user's own folders.
+pub fn workspace_key(workspace: &WorkspaceFolder) -> String {
+    let root = workspace.root().as_os_str().as_encoded_bytes();
+    let mut hash = format!("{:x}", Sha256::digest(root));
+    hash.truncate(FILE_NAME_LENGTH);
+    hash
 }
 
 impl UserApprovalStore {

@@ -16,6 +16,10 @@ use crate::private_files::{self, FileReaders, OwnerOnly};
 use crate::user_dirs::UserDirs;
 use crate::workspace::WorkspaceFolder;
 
+mod catalog;
+
+pub use catalog::{ConversationCatalog, ConversationEntry};
+
 /// The conversations of a workspace.
 #[derive(Clone)]
 pub struct ConversationStore {
@@ -26,6 +30,9 @@ pub struct ConversationStore {
 
 /// Maximum number of stored conversations. Older ones are removed.
 const MAX_CONVERSATIONS: usize = 100;
+
+/// Name of the newest conversation, in place of an id.
+const LATEST: &str = "latest";
 
 /// Maximum number of stored input lines, and of characters in each.
 const MAX_INPUT_LINES: usize = 500;
@@ -81,15 +88,29 @@ impl ConversationStore {
         written.map_err(|error| crate::file_error::file_error("write", &path, &error))
     }
 
-    /// Loads the conversation with this id or unique id prefix, or the newest one if `id` is `None`.
+    /// Loads the conversation with this id or unique id prefix, or the newest one if `id` is `None` or `latest`.
     pub fn load(&self, id: Option<&str>) -> Result<Conversation, ToolError> {
+        self.read(&self.find_id(id.filter(|id| *id != LATEST))?)
+    }
+
+    /// Removes the conversation with this id or unique id prefix. Returns its id.
+    pub fn delete(&self, id: &str) -> Result<String, ToolError> {
+        let id = self.find_id(Some(id))?;
+        let path = self.folder()?.join(format!("{id}.json"));
+        std::fs::remove_file(&path)
+            .map_err(|error| crate::file_error::file_error("remove", &path, &error))?;
+        Ok(id)
+    }
+
+    /// Finds the conversation with this id or unique id prefix, or the newest one if `id` is `None`.
+    fn find_id(&self, id: Option<&str>) -> Result<String, ToolError> {
         let conversations = self.list();
         let matches = match id {
             None => conversations.into_iter().next(),
             Some(id) => {
                 let mut matches = conversations
                     .into_iter()
-                    .filter(|known| known.1.starts_with(id));
+                    .filter(|known| !id.is_empty() && known.1.starts_with(id));
                 match (matches.next(), matches.next()) {
                     (Some(_), Some(_)) => {
                         return Err(ToolError::invalid_input(format!(
@@ -106,9 +127,10 @@ impl ConversationStore {
                 Some(id) => format!("unknown conversation `{}`", visible(prefix(id, 64))),
                 None => "no conversations are stored for this workspace".to_owned(),
             };
-            return Err(ToolError::not_found(message));
+            let remedy = "`mimir chat --list` lists the conversations".to_owned();
+            return Err(ToolError::not_found(message).with_remedies([remedy]));
         };
-        self.read(&id)
+        Ok(id)
     }
 
     fn read(&self, id: &str) -> Result<Conversation, ToolError> {

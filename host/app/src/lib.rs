@@ -6,9 +6,12 @@
 pub mod agents;
 pub mod approval_store;
 pub mod audit_watermark;
+mod browser;
+pub mod browser_check;
 pub mod conversations;
 pub mod file_error;
 pub mod host;
+mod install_package;
 pub mod interface;
 pub mod live_setup;
 pub mod models;
@@ -20,6 +23,7 @@ pub mod settings;
 pub mod setup;
 pub mod undo;
 pub mod user_dirs;
+pub mod worker_modules;
 pub mod workers;
 pub mod workspace;
 

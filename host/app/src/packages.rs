@@ -15,6 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::approval_store;
 use crate::private_files;
+use crate::servers::server_logs;
 use crate::user_dirs::UserDirs;
 use crate::workspace::WorkspaceFolder;
 
@@ -22,7 +23,7 @@ mod install;
 mod npm;
 mod package_tree;
 mod pypi;
-mod registry;
+pub(crate) mod registry;
 
 pub use install::{PackageDownload, PackageInstaller};
 
@@ -243,7 +244,8 @@ impl PackageServerLauncher {
             let message = "this platform has no folder for the homes of servers: set MIMIR_CONFIG_DIR to an absolute path";
             ToolError::unavailable(message)
         })?;
-        let home = homes.join(server);
+        // The server may write to its home, so a name such as `..` must not lead to another folder.
+        let home = homes.join(server_logs::file_name(server));
         private_files::private_folder(&home)
             .map_err(|error| crate::file_error::file_error("create", &home, &error))?;
         Ok(home)

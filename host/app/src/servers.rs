@@ -1,6 +1,7 @@
 //! The MCP servers of a workspace: connects the MCP client with the sandbox, the secrets, the network proxy and a cache
 //! of replies.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,9 @@ use mimir_core::ToolError;
 use mimir_core::backend::BoxFuture;
 use mimir_core::network::{AllowedHost, NetworkPolicy, RequestTarget};
 use mimir_core::redact::Vault;
-use mimir_mcp::client::{DescriptionStore, McpServers, RefusedHosts, ServerDeps};
+use mimir_mcp::client::{
+    DescriptionStore, McpServers, RefusedHosts, ServerDeps, ServerObserver, ServerStatus,
+};
 use mimir_net::{
     Error, HttpClient, OutboundRequest, PolicyGuard, RequestAuthorizer, RequestLimits,
     RequestPermit, TlsRoots,
@@ -24,9 +27,15 @@ use crate::settings::MergedSettings;
 use crate::user_dirs::UserDirs;
 use crate::workspace::WorkspaceFolder;
 
+pub mod control;
 pub mod network_gate;
+pub mod server_logs;
+pub mod server_processes;
+mod shadowed_names;
 
 use network_gate::{CurrentSettings, DeclaredNetwork};
+use server_logs::ServerLogs;
+use server_processes::PublishedStates;
 
 /// Timeout of a server's reply, including its events. A day, because calls have their own limits.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(86_400);
@@ -41,6 +50,26 @@ const MAX_CACHED_REPLIES: usize = 12 << 20;
 pub struct WorkspaceServers {
     servers: Arc<McpServers>,
     current: Arc<CurrentSettings>,
+}
+
+/// Publishes the states of the servers for other processes, and writes their logs.
+struct StatePublisher {
+    states: Option<PublishedStates>,
+    logs: Option<ServerLogs>,
+}
+
+impl ServerObserver for StatePublisher {
+    fn statuses_changed(&self, statuses: &BTreeMap<String, ServerStatus>) {
+        if let Some(states) = &self.states {
+            states.publish(statuses);
+        }
+    }
+
+    fn log_line(&self, server: &str, line: &str) {
+        if let Some(logs) = &self.logs {
+            logs.append(server, line);
+        }
+    }
 }
 
 /// Returns the parent of the empty folders in which servers without `cwd` start. It is outside of the workspace, so
@@ -82,19 +111,27 @@ impl WorkspaceServers {
             logins: Arc::new(UserLogins::new(user_dirs)),
             root: Arc::from(root.as_path()),
             refused,
+            observer: Arc::new(StatePublisher {
+                states: PublishedStates::new(user_dirs, workspace),
+                logs: ServerLogs::new(user_dirs, workspace),
+            }),
             client: Arc::new(move |url| client(&client_settings.get(), &root, url)),
         });
-        servers.set(&settings.config);
+        servers.set_with_restarts(&settings.config, &settings.server_control.restarts());
         Self {
             servers: Arc::new(servers),
             current,
         }
     }
 
-    /// Replaces the settings.
+    /// Replaces the settings. Starts the servers that the user has started or restarted since. Call it in a runtime.
     pub fn set(&self, settings: &MergedSettings) {
         self.current.set(settings);
-        self.servers.set(&settings.config);
+        let restarts = settings.server_control.restarts();
+        for name in self.servers.set_with_restarts(&settings.config, &restarts) {
+            let servers = Arc::clone(&self.servers);
+            tokio::spawn(async move { servers.start(&name).await });
+        }
     }
 
     /// Returns the MCP client of all servers.

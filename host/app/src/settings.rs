@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::approval_store::UserApprovalStore;
 use crate::interface::warn;
 use crate::secrets::UserSecrets;
+use crate::servers::control::ServerControl;
 use crate::user_dirs::UserDirs;
 use crate::workspace::WorkspaceFolder;
 
@@ -74,6 +75,8 @@ pub struct MergedSettings {
     /// The existing files, in the order team, user, environment variables, workspace. This is not the precedence:
     /// environment variables override the workspace.
     pub files: Vec<ConfigFile>,
+    /// The servers that the user has stopped or restarted.
+    pub server_control: ServerControl,
     withheld: Vec<String>,
 }
 
@@ -103,11 +106,15 @@ impl MergedSettings {
         unknown_variables::warn_once(&user_dirs.variables, &files);
         let withheld = withheld_keys(&mut files, user_dirs, workspace)?;
         let config = merge::merge_layers(&files)?;
-        Ok(Self {
+        let server_control = ServerControl::read_or_warn(user_dirs, workspace);
+        let mut settings = Self {
             config,
             files,
+            server_control,
             withheld,
-        })
+        };
+        settings.server_control.apply(&mut settings.config.mcp);
+        Ok(settings)
     }
 
     /// Reads the files including their rules. Returns the errors of all files instead of only the first.
@@ -223,7 +230,13 @@ fn withheld_keys(
     let Some((file, below)) = split.filter(|(file, _)| file.owner == ConfigOwner::Project) else {
         return Ok(Vec::new());
     };
-    let withheld = file.config.weakening_keys(&merge::merge_layers(below)?);
+    let below = merge::merge_layers(below)?;
+    let mut withheld = file.config.weakening_keys(&below);
+    // The value that this key has by default would not be distinguished from one that is set.
+    let loads_custom_tools = file.value["tools"]["autoLoadCustomTools"].as_bool() == Some(true);
+    if loads_custom_tools && !below.tools.auto_load_custom_tools {
+        withheld.push("tools.autoLoadCustomTools: true".to_owned());
+    }
     let approvals = UserApprovalStore::new(user_dirs, workspace).map(|store| store.read());
     let accepted = match approvals {
         Some(Ok(approvals)) => approvals.settings.contains(&file.digest()),

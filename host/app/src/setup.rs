@@ -7,6 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use mimir_agent::SessionBudget;
 use mimir_audit::FileAuditSink;
+use mimir_browser::BrowserSessions;
+use mimir_code_search::CodeSearch;
 use mimir_core::approval::{ApprovalStore, ApproverChain, NoApprovalStore};
 use mimir_core::audit::{AuditEvent, AuditSink as _, EventKind};
 use mimir_core::grants;
@@ -24,12 +26,15 @@ use mimir_wasm::{HostOptions, LoadedTools, SystemClock, Toolbox, WasmHost};
 
 use crate::approval_store::UserApprovalStore;
 use crate::audit_watermark::{AuditWatermark, ConfigFileChange};
+use crate::browser;
+use crate::install_package;
 use crate::interface::{self, warn};
 use crate::models;
 use crate::secrets::{UserSecrets, UserVault};
 use crate::servers::WorkspaceServers;
 use crate::settings::MergedSettings;
 use crate::user_dirs::UserDirs;
+use crate::worker_modules::{WorkerEngines, WorkerModules};
 use crate::workers::WorkspaceWorkers;
 use crate::workspace::WorkspaceFolder;
 
@@ -47,8 +52,12 @@ pub struct HostSetup {
     pub audit_watermark: Arc<AuditWatermark>,
     /// The configured MCP servers.
     pub servers: WorkspaceServers,
+    /// The browsers of the browser tools.
+    pub browsers: Arc<BrowserSessions>,
     /// The budgets that an agent shares with its workers, and with tools that query the model.
     pub budget: SessionBudget,
+    worker_engines: WorkerEngines,
+    code_search: Arc<CodeSearch>,
 }
 
 /// Maximum number of warnings of one kind that a command prints.
@@ -81,10 +90,13 @@ impl HostSetup {
             &audit_watermark,
         );
         Self {
+            browsers: browser::sessions(&user_dirs, &workspace, &settings),
             servers,
             vault,
             audit_watermark,
             budget: SessionBudget::default(),
+            worker_engines: WorkerEngines::default(),
+            code_search: CodeSearch::new(workspace.root()),
             workspace,
             settings,
             user_dirs,
@@ -110,11 +122,16 @@ impl HostSetup {
     }
 
     /// Compares the description in a plugin's file, with which its tools are listed, with the answer of the component
-    /// itself (see [`Toolbox::verify_description`]). `location` is that of a tool's origin.
-    pub async fn verify_description(&self, location: &str) -> Result<(), ToolError> {
+    /// itself (see [`Toolbox::verify_description`]). Tools of other sources have nothing to compare.
+    pub async fn verify_description(&self, tool: &Tool) -> Result<(), ToolError> {
+        if tool.source != ToolSource::Custom {
+            return Ok(());
+        }
         let toolbox = self.toolbox(self.host());
         toolbox.load().await;
-        Ok(toolbox.verify_description(location).await?)
+        toolbox.verify_description(&tool.origin.location).await?;
+        let modules = self.worker_modules();
+        modules.verify_description(&tool.origin.location).await
     }
 
     /// Returns the loader of the scripts that a toolbox finds in `.mimir/tools`.
@@ -137,19 +154,66 @@ impl HostSetup {
     /// Combines the tools of all sources: applies prefixes and grants, adds the tool for workers, and leaves out tools
     /// whose names are reserved for MCP servers.
     pub(crate) fn build_registry(&self, loaded: LoadedTools) -> LoadedRegistry {
+        self.build_registry_for(loaded, None)
+    }
+
+    /// Combines the tools like [`Self::build_registry`]. For the call of a built-in tool that calls no others, the
+    /// browser tools are left out.
+    fn build_registry_for(&self, loaded: LoadedTools, called: Option<&str>) -> LoadedRegistry {
         let is_complete = loaded.undescribed == 0;
         let (mut tools, mut quarantined) = (loaded.tools, loaded.quarantined);
         self.apply_prefixes(&mut tools, &mut quarantined);
         let warnings = self.grant_needs(&mut tools);
+        self.add_browser_tools(&mut tools, called);
+        match install_package::install_package(self.workspace.root()) {
+            // Before the tools of other sources, so that it keeps its name unless it yields it.
+            Ok(tool) => tools.insert(0, tool),
+            Err(error) => tracing::error!(%error, "`install_package` is left out"),
+        }
+        match self.code_search.tool() {
+            Ok(tool) => tools.insert(0, tool),
+            Err(error) => tracing::error!(%error, "`search_code` is left out"),
+        }
         let models = models::ModelFactory::from_setup(self);
-        self.workers()
-            .add_worker_tool(&models, &self.budget, &mut tools, &mut quarantined);
+        self.workers().add_worker_tool(
+            &models,
+            &self.budget,
+            || self.worker_modules(),
+            &mut tools,
+            &mut quarantined,
+        );
         let reserved = self.servers.servers().reserved();
         reserved.remove_conflicts(&mut tools, &mut quarantined);
         LoadedRegistry {
             registry: Registry::new(tools, quarantined).with_reserved(reserved),
             is_complete,
             warnings,
+        }
+    }
+
+    /// Adds the browser tools if a browser is installed, or if one of them is called.
+    fn add_browser_tools(&self, tools: &mut Vec<Tool>, called: Option<&str>) {
+        let is_unrelated = |name: &str| {
+            let mut known = tools.iter();
+            let tool = known.find(|tool| tool.name().as_str() == name);
+            tool.is_some_and(|tool| {
+                tool.source == ToolSource::BuiltIn
+                    && tool.definition.needs.tools.is_empty()
+                    && !tool.runs_code()
+            })
+        };
+        if called.is_some_and(is_unrelated) {
+            return;
+        }
+        let is_called = called.is_some_and(|name| name.starts_with("browser"));
+        if !is_called && !self.browsers.is_installed() {
+            return;
+        }
+        let options = browser::options(&self.user_dirs, &self.workspace, &self.settings);
+        self.browsers.set_options(options);
+        match self.browsers.tools() {
+            Ok(browser_tools) => tools.extend(browser_tools),
+            Err(error) => tracing::error!(%error, "the browser tools are left out"),
         }
     }
 
@@ -172,7 +236,7 @@ impl HostSetup {
         let is_sufficient =
             |tool: &Tool| is_independent_built_in(tool) || is_known_server_tool(tool);
         if known.undescribed == 0 || known.tools.iter().any(is_sufficient) {
-            return self.build_registry(known);
+            return self.build_registry_for(known, Some(name));
         }
         let mut loaded = self.toolbox(Arc::clone(&host)).load().await;
         self.scripts(host).add_tools_to(&mut loaded);
@@ -195,7 +259,7 @@ impl HostSetup {
             servers.load_for(name).await
         };
         add_server_tools(&mut loaded, server_tools);
-        self.build_registry(loaded)
+        self.build_registry_for(loaded, Some(name))
     }
 
     /// Adds the prefixes in the lock file to tool names. An unreadable lock file is ignored here, because
@@ -221,29 +285,18 @@ impl HostSetup {
     /// Applies the grants as [`Self::apply_grants`] does, and returns the warnings.
     fn grant_needs(&self, tools: &mut [Tool]) -> Vec<String> {
         self.settings.config.add_configured_needs(tools);
-        // A foreign component cannot declare its needs, so it may have grants even if it counts as harmless.
-        let may_have_grants =
-            |tool: &Tool| tool.trust == ToolTrust::Untrusted || grants::is_foreign(tool);
-        if !tools.iter().any(may_have_grants) {
-            return Vec::new();
-        }
-        let Some(approval_store) = self.approvals() else {
-            return Vec::new();
-        };
-        let granted = approval_store
-            .lock()
-            .read()
-            .and_then(|lock| Ok((lock, approval_store.read()?)));
-        match granted {
-            Ok((lock, approvals)) => {
-                let is_own_grant = |location: &str, id: &str| {
-                    let recorded = approvals.grants.get(location);
-                    recorded.is_some_and(|recorded| recorded == id)
-                };
-                grants::apply(&lock, tools, is_own_grant)
-            }
-            Err(error) => vec![error.to_string()],
-        }
+        grant_needs_of(&self.user_dirs, &self.workspace, tools)
+    }
+
+    /// Returns the loader of the tools that only workers have.
+    pub fn worker_modules(&self) -> WorkerModules {
+        WorkerModules::new(
+            &self.workspace,
+            &self.user_dirs,
+            &self.settings.config,
+            self.servers.servers().reserved(),
+            self.worker_engines.clone(),
+        )
     }
 
     /// Returns the workers of the workspace.
@@ -401,6 +454,37 @@ impl LoadedRegistry {
     }
 }
 
+/// Applies the grants of this user to tools of the workspace, and returns the warnings.
+pub(crate) fn grant_needs_of(
+    user_dirs: &UserDirs,
+    workspace: &WorkspaceFolder,
+    tools: &mut [Tool],
+) -> Vec<String> {
+    // A foreign component cannot declare its needs, so it may have grants even if it counts as harmless.
+    let may_have_grants =
+        |tool: &Tool| tool.trust == ToolTrust::Untrusted || grants::is_foreign(tool);
+    if !tools.iter().any(may_have_grants) {
+        return Vec::new();
+    }
+    let Some(approval_store) = UserApprovalStore::new(user_dirs, workspace) else {
+        return Vec::new();
+    };
+    let granted = approval_store
+        .lock()
+        .read()
+        .and_then(|lock| Ok((lock, approval_store.read()?)));
+    match granted {
+        Ok((lock, approvals)) => {
+            let is_own_grant = |location: &str, id: &str| {
+                let recorded = approvals.grants.get(location);
+                recorded.is_some_and(|recorded| recorded == id)
+            };
+            grants::apply(&lock, tools, is_own_grant)
+        }
+        Err(error) => vec![error.to_string()],
+    }
+}
+
 /// Adds the tools of servers to those of the tools folder.
 pub(crate) fn add_server_tools(loaded: &mut LoadedTools, servers: ServerTools) {
     loaded.tools.extend(servers.tools);
@@ -480,7 +564,7 @@ pub fn standalone_engines() -> Arc<CodeEngines> {
 }
 
 /// Creates a Wasm host with the compiler and the compile handler of the installed interface.
-fn host(root: &Path, cache: Option<PathBuf>, limits: &Limits) -> Arc<WasmHost> {
+pub(crate) fn host(root: &Path, cache: Option<PathBuf>, limits: &Limits) -> Arc<WasmHost> {
     let mut options = HostOptions::new(root);
     options.cache_dir = cache;
     options.compile_limits = limits.into();
@@ -490,7 +574,7 @@ fn host(root: &Path, cache: Option<PathBuf>, limits: &Limits) -> Arc<WasmHost> {
 }
 
 /// Returns the engines that are embedded in the binary.
-fn engines() -> LanguageEngineParts {
+pub(crate) fn engines() -> LanguageEngineParts {
     LanguageEngineParts {
         javascript: mimir_builtins::JAVASCRIPT,
         python: mimir_builtins::PYTHON,

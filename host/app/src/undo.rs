@@ -4,6 +4,7 @@
 //! must be intact. Files that an undo removes or replaces are saved with the backups. Each file is restored atomically.
 //! Files that are already restored are skipped, so that an interrupted undo can be repeated.
 
+mod call_diff;
 mod file_modes;
 mod record;
 mod record_check;
@@ -19,6 +20,7 @@ use mimir_core::{ToolError, ToolErrorCode, files, text};
 use crate::file_error::file_error;
 use crate::workspace::WorkspaceFolder;
 
+pub use call_diff::{CallDiff, CallDiffKind, CallDiffLine};
 pub use record::{PathState, UndoChange, UndoRecord};
 pub use record_check::is_logged;
 pub use restore::{RestoreResult, RestoredPath};

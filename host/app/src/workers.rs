@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use mimir_agent::{AgentSetup, SessionBudget, Worker, WorkerRegistry, WorkerSettings, worker_call};
+use mimir_core::backend::BoxFuture;
 use mimir_core::config::AgentBudget;
 use mimir_core::files::{self, LinkPolicy};
 use mimir_core::name_suggestions::did_you_mean;
@@ -23,6 +24,7 @@ use crate::interface::warn;
 use crate::models::{ModelFactory, system_prompt};
 use crate::settings::{check_yaml_text, config_key_lines, explain};
 use crate::user_dirs::UserDirs;
+use crate::worker_modules::WorkerModules;
 use crate::workspace::WorkspaceFolder;
 
 /// Folder of the worker files, relative to the workspace.
@@ -46,6 +48,8 @@ pub struct WorkspaceWorkers {
 pub struct WorkerFile {
     /// The name of the worker.
     pub name: String,
+    /// The path of the file.
+    pub path: PathBuf,
     /// The path of the file in messages.
     pub shown: String,
     /// The content of the file.
@@ -70,6 +74,11 @@ impl WorkspaceWorkers {
     /// Reads the worker of this name. Fails if the user has not accepted the current file.
     pub fn find(&self, name: &str) -> Result<Worker, ToolError> {
         self.find_with_digest(name).map(|(worker, _)| worker)
+    }
+
+    /// Reads a worker even if the user has not accepted its file. The result must not be run.
+    pub fn read_worker(&self, name: &str) -> Result<Worker, ToolError> {
+        self.read(name).map(|(worker, _)| worker)
     }
 
     /// Like [`Self::find`], with the digest of the worker's file.
@@ -176,6 +185,7 @@ impl WorkspaceWorkers {
         let digest = format!("{:x}", Sha256::digest(format!("{name}\n{text}")));
         Ok(WorkerFile {
             name: name.to_owned(),
+            path,
             shown,
             text,
             digest,
@@ -209,6 +219,7 @@ impl WorkspaceWorkers {
         &self,
         models: &ModelFactory,
         session_budget: &SessionBudget,
+        modules: impl FnOnce() -> WorkerModules,
         tools: &mut Vec<Tool>,
         quarantined: &mut Vec<Quarantined>,
     ) {
@@ -250,6 +261,7 @@ impl WorkspaceWorkers {
         let registry = FileWorkerRegistry {
             workers: self.clone(),
             models: models.clone(),
+            modules: modules(),
             listed,
         };
         let digest = format!("{:x}", hasher.finalize());
@@ -324,6 +336,7 @@ fn check_provider(
 struct FileWorkerRegistry {
     workers: WorkspaceWorkers,
     models: ModelFactory,
+    modules: WorkerModules,
     /// Digest of each worker file when the tools were listed, by name.
     listed: BTreeMap<String, String>,
 }
@@ -338,6 +351,10 @@ impl WorkerRegistry for FileWorkerRegistry {
         let message = format!("the worker `{name}` has changed since the tools were listed");
         let remedy = "try again in a moment, or in a new session".to_owned();
         Err(ToolError::unavailable(message).with_remedies([remedy]))
+    }
+
+    fn with_own_tools(&self, worker: Worker) -> BoxFuture<'_, Result<Worker, ToolError>> {
+        Box::pin(self.modules.add_tools_to(worker))
     }
 
     fn agent_setup(&self, worker: &Worker) -> Result<AgentSetup, ToolError> {

@@ -90,16 +90,13 @@ impl LanguageModel for ConfiguredModel {
             };
             // The input is charged before the request, so that a cancelled query is charged, too.
             let start = Instant::now();
-            let sent = TokenUsage { input, output: 0 };
+            let sent = TokenUsage::new(input, 0);
             reservation.record_usage(sent, *price, Duration::ZERO);
             let reply = model
                 .answer(request, &|_| {})
                 .await
                 .map_err(ToolError::from)?;
-            let estimate = TokenUsage {
-                input,
-                output: tokens(&reply.text),
-            };
+            let estimate = TokenUsage::new(input, tokens(&reply.text));
             let usage = reply.usage.unwrap_or(estimate);
             reservation.record_usage(usage, *price, start.elapsed());
             Ok(reply.text)

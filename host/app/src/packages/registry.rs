@@ -17,33 +17,33 @@ use tokio::process::Command;
 const CONFIG_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Default index of pip and uv.
-const PYTHON_INDEX: &str = "https://pypi.org/simple";
+pub(crate) const PYTHON_INDEX: &str = "https://pypi.org/simple";
 
 /// The configuration of an installer.
 #[derive(Debug, Default)]
-pub(super) struct InstallerConfig {
+pub(crate) struct InstallerConfig {
     /// URLs of the registries. Most packages come from the first.
-    pub(super) urls: Vec<String>,
+    pub(crate) urls: Vec<String>,
     /// Environment variables that give the installer in the sandbox the same configuration.
-    pub(super) variables: Vec<(String, String)>,
+    pub(crate) variables: Vec<(String, String)>,
     /// A file with additional trusted certificates.
-    pub(super) certificates: Option<String>,
+    pub(crate) certificates: Option<String>,
 }
 
 impl InstallerConfig {
     /// Returns the hosts of the registries as patterns.
-    pub(super) fn hosts(&self) -> Result<Vec<HostPattern>, ToolError> {
+    pub(crate) fn hosts(&self) -> Result<Vec<HostPattern>, ToolError> {
         self.urls.iter().map(|url| host(url)).collect()
     }
 
     /// Returns true if a URL contains a user or a password.
-    pub(super) fn has_credentials(&self) -> bool {
+    pub(crate) fn has_credentials(&self) -> bool {
         self.urls.iter().any(|url| split_userinfo(url).1)
     }
 }
 
 /// Returns the origin of a URL as a pattern. The error does not contain credentials.
-pub(super) fn host(url: &str) -> Result<HostPattern, ToolError> {
+pub(crate) fn host(url: &str) -> Result<HostPattern, ToolError> {
     let (plain, _) = split_userinfo(url);
     let parsed = RequestTarget::parse(&plain).ok();
     let pattern = parsed.and_then(|target| target.origin().to_string().parse().ok());
@@ -56,7 +56,7 @@ pub(super) fn host(url: &str) -> Result<HostPattern, ToolError> {
 }
 
 /// Removes user and password from a URL. The flag is true if the URL contained them.
-pub(super) fn split_userinfo(url: &str) -> (String, bool) {
+pub(crate) fn split_userinfo(url: &str) -> (String, bool) {
     let Some((scheme, rest)) = url.split_once("://") else {
         return (url.to_owned(), false);
     };
@@ -69,7 +69,7 @@ pub(super) fn split_userinfo(url: &str) -> (String, bool) {
 }
 
 /// Reads the configuration of npm.
-pub(super) async fn npm() -> Result<InstallerConfig, ToolError> {
+pub(crate) async fn npm() -> Result<InstallerConfig, ToolError> {
     let text = output("npm", &["config", "list", "--json"])
         .await
         .map_err(|why| {
@@ -122,7 +122,7 @@ fn parse_npm_config(config: &BTreeMap<String, Value>) -> InstallerConfig {
 }
 
 /// Reads the configuration of pip and uv; `python` is the interpreter that pip runs with.
-pub(super) async fn python(python: &str) -> InstallerConfig {
+pub(crate) async fn python(python: &str) -> InstallerConfig {
     let listed = output(python, &["-I", "-m", "pip", "config", "list"])
         .await
         .unwrap_or_default();
@@ -176,7 +176,7 @@ fn parse_pip_config(listed: &str, variable: impl Fn(&str) -> Option<String>) -> 
 }
 
 /// Runs a host program and returns its standard output if it succeeds.
-pub(super) async fn output(program: &str, arguments: &[&str]) -> Result<String, String> {
+pub(crate) async fn output(program: &str, arguments: &[&str]) -> Result<String, String> {
     let child = Command::new(program)
         .args(arguments)
         .current_dir(Path::new("/"))

@@ -5,6 +5,8 @@ use mimir_core::config::{Config, SandboxMode};
 use mimir_core::network::NetworkMode;
 use serde_yaml::Value;
 
+use crate::servers::control::ServerControl;
+
 use super::{ConfigFile, ConfigOwner, MergedSettings, file_paths, merge};
 
 /// Blocks that apply to test cases, too. The others, such as secrets and servers, would make the result of a case depend
@@ -32,6 +34,7 @@ impl MergedSettings {
         Ok(Self {
             config,
             files,
+            server_control: ServerControl::default(),
             withheld: Vec::new(),
         })
     }
@@ -90,6 +93,7 @@ mod tests {
         let all = MergedSettings {
             config: file.config.clone(),
             files: vec![file],
+            server_control: ServerControl::default(),
             withheld: Vec::new(),
         };
         all.for_test_cases(network).unwrap()

@@ -27,6 +27,7 @@ impl ConfigSchema {
                 ToolDiscovery::Off => "off",
                 ToolDiscovery::On => "on",
             }),
+            ["mcp", "enabled"] => json!(config.mcp.is_enabled()),
             ["mcp", "marks"] => json!(match config.mcp.marks {
                 UntrustedMarking::All => "all",
                 UntrustedMarking::Text => "text",
@@ -74,6 +75,7 @@ fn default_agent_budget() -> Value {
         "maxTimeMs": u64::try_from(budget.time.as_millis()).ok(),
         "maxAnswerTokens": budget.answer_tokens,
         "contextTokens": budget.context_tokens,
+        "compaction": budget.compaction,
         "retries": budget.retries,
     })
 }
@@ -99,6 +101,7 @@ mod tests {
             ("profile", json!("fine")),
             ("toolDiscovery", json!("auto")),
             ("mcp.marks", json!("all")),
+            ("mcp.enabled", json!(true)),
             ("audit.keep", json!(20)),
             ("audit.onFailure", json!("refuse")),
             ("audit.durability", json!("write")),

@@ -53,6 +53,9 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
     if let Some(file) = last(|config| config.embeddings.is_some()) {
         config.embeddings.clone_from(&file.config.embeddings);
     }
+    if let Some(file) = last(|config| config.browser.is_some()) {
+        config.browser.clone_from(&file.config.browser);
+    }
     for (name, provider) in &mut config.providers {
         let blocks = ascending.iter();
         let blocks = blocks.filter_map(|file| file.config.providers.get(name));

@@ -10,6 +10,7 @@ use parking_lot::{Mutex, MutexGuard};
 use sha2::{Digest, Sha256};
 
 use crate::approval_store::UserApprovalStore;
+use crate::servers::control::ServerControl;
 use crate::user_dirs::UserDirs;
 use crate::workspace::WorkspaceFolder;
 
@@ -62,8 +63,9 @@ pub struct SettingsChange {
     pub grants_changed: bool,
 }
 
-/// Last read state, for comparison: path, digest and acceptance of each file, or the error.
-type SettingsContent = Result<Vec<(PathBuf, String, bool)>, String>;
+/// Last read state, for comparison: path, digest and acceptance of each file, and the control of the servers; or the
+/// error.
+type SettingsContent = Result<(Vec<(PathBuf, String, bool)>, ServerControl), String>;
 
 /// The metadata of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +90,7 @@ impl SettingsWatcher {
             .map(|approval_store| approval_store.path().to_owned());
         let configs = ConfigLocation::all_locations(user_dirs, workspace).into_iter();
         let paths = configs.map(|location| location.path).chain(approvals);
+        let paths = paths.chain(ServerControl::path(user_dirs, workspace));
         let mut watched = Self {
             user_dirs: user_dirs.clone(),
             workspace: workspace.clone(),
@@ -165,11 +168,10 @@ impl SettingsWatcher {
     }
 }
 
-fn settings_content(settings: &MergedSettings) -> Vec<(PathBuf, String, bool)> {
+fn settings_content(settings: &MergedSettings) -> (Vec<(PathBuf, String, bool)>, ServerControl) {
     let files = settings.files.iter();
-    files
-        .map(|file| (file.path.clone(), file.digest(), file.unaccepted_text))
-        .collect()
+    let files = files.map(|file| (file.path.clone(), file.digest(), file.unaccepted_text));
+    (files.collect(), settings.server_control.clone())
 }
 
 impl ConfigFileStamp {
@@ -288,7 +290,7 @@ mod tests {
         let (_folder, _path, mut watched) = watched("tools: {git: {approval: allow}}\n");
         assert!(settled(&mut watched).is_none());
         let approval_store = watched.approval_store().unwrap();
-        let digest = watched.content.clone().unwrap()[0].1.clone();
+        let digest = watched.content.clone().unwrap().0[0].1.clone();
         approval_store
             .change(|approvals| approvals.settings.insert(digest))
             .unwrap();

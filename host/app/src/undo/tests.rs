@@ -411,3 +411,74 @@ fn undo_of_a_new_file_without_digest_compares_size_and_time() {
     scene.backups.restore(record, false, true).unwrap();
     assert!(!scene.root().join("made.txt").exists());
 }
+
+#[test]
+fn undo_call_diff_shows_masked_changes_within_its_limit() {
+    let scene = Scene::new();
+    let redactor = mimir_core::Redactor::new().with_values([("KEY", "hunter2-value")]);
+    let old: String = (0..30).map(|n| format!("line {n}\n")).collect();
+    let new = old.replace("line 15\n", "is hunter2-value\nmore\n");
+    scene.write("a.txt", &new);
+    scene.write("b.txt", "made");
+    let changes = vec![
+        ("a.txt", scene.kept("1-0", &old), file(&new)),
+        ("b.txt", PathState::Absent, file("made")),
+        ("c.txt", scene.kept("1-2", "gone"), PathState::Absent),
+        ("folder", PathState::Absent, PathState::DIRECTORY),
+    ];
+    scene.record("1", changes);
+    let diffs = scene.backups.call_diffs("1", &redactor, 100);
+    let counts: Vec<_> = diffs
+        .iter()
+        .map(|diff| (diff.path.as_str(), diff.added, diff.removed))
+        .collect();
+    assert_eq!(counts, [("a.txt", 2, 1), ("b.txt", 1, 0), ("c.txt", 0, 1)]);
+    let lines = &diffs[0].lines;
+    assert_eq!(lines[0].kind, CallDiffKind::Position);
+    let added: Vec<_> = lines
+        .iter()
+        .filter(|line| line.kind == CallDiffKind::Added)
+        .map(|line| line.text.as_str())
+        .collect();
+    assert_eq!(added, ["is [REDACTED:secret:KEY]", "more"]);
+    // The hunk with three lines around the change.
+    assert_eq!(lines.len(), 1 + 3 + 1 + 2 + 3);
+    let few = scene.backups.call_diffs("1", &redactor, 4);
+    assert_eq!((few[0].lines.len(), few[0].lines_left_out), (4, 6));
+    assert_eq!((few[1].lines.len(), few[1].added), (0, 1));
+    assert_eq!(scene.backups.call_diffs("2", &redactor, 4), []);
+}
+
+#[test]
+fn undo_call_diff_names_why_a_file_is_not_compared() {
+    let scene = Scene::new();
+    let redactor = mimir_core::Redactor::new();
+    scene.write("changed.txt", "by a later call");
+    fs::write(scene.root().join("image.png"), b"\x89PNG\xff").unwrap();
+    let long = "x\n".repeat(200_000);
+    scene.write("long.txt", &long);
+    let mut image = file("");
+    if let PathState::File { sha256, .. } = &mut image {
+        *sha256 = None;
+    }
+    let changes = vec![
+        ("changed.txt", scene.kept("1-0", "old"), file("new")),
+        ("image.png", PathState::Absent, image),
+        ("long.txt", PathState::Absent, file(&long)),
+        ("../outside.txt", PathState::Absent, file("x")),
+        ("a.txt", file("old"), file("new")),
+    ];
+    scene.record("1", changes);
+    let diffs = scene.backups.call_diffs("1", &redactor, 100);
+    let reasons: Vec<_> = diffs.iter().filter_map(|diff| diff.unknown).collect();
+    assert_eq!(
+        reasons,
+        [
+            "it has changed since",
+            "it is not a text file",
+            "it is too large to be compared",
+            "it cannot be read",
+            "no copy of the old content exists",
+        ]
+    );
+}
