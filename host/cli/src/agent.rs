@@ -14,13 +14,18 @@ use mimir::conversations::ConversationStore;
 use mimir::live_setup::{CHECK_INTERVAL, LiveSetup, PipelineUpdater};
 use mimir::models::{self, ModelFactory};
 use mimir::setup::HostSetup;
+use mimir::undo::UndoStore;
 use mimir::workers;
 
+mod change_diffs;
 mod conversation_saver;
+mod image_file;
 mod json_events;
 mod terminal_events;
 
+pub use change_diffs::{ChangeDiffs, DiffEventSink};
 pub use conversation_saver::{ConversationSaver, SavingEventSink};
+pub use image_file::read_image;
 pub use json_events::JsonEventWriter;
 pub use terminal_events::TerminalEventSink;
 
@@ -46,7 +51,13 @@ impl AgentRuntime {
     ) -> Result<Self, ToolError> {
         // Report missing settings before the tools are loaded.
         let models = ModelFactory::from_setup(&setup);
-        let worker = worker.map(|name| setup.workers().find(name)).transpose()?;
+        let worker = match worker {
+            Some(name) => {
+                let worker = setup.workers().find(name)?;
+                Some(setup.worker_modules().add_tools_to(worker).await?)
+            }
+            None => None,
+        };
         let agent_setup = match &worker {
             Some(worker) => {
                 let agent_setup = workers::agent_setup(&models, worker, model_name)?;
@@ -112,6 +123,15 @@ impl AgentRuntime {
     /// Returns the agent's pipeline.
     pub fn pipeline(&self) -> &Pipeline {
         &self.agent.pipeline
+    }
+
+    /// Returns the source of the differences that calls have made.
+    pub fn change_diffs(&self) -> ChangeDiffs {
+        let setup = self.live.setup();
+        ChangeDiffs::new(
+            UndoStore::for_workspace(&setup.workspace),
+            models::vault(setup),
+        )
     }
 
     /// Switches to another model.

@@ -35,8 +35,8 @@ pub use secrets::SecretsCommand;
 pub use serve::ServeArgs;
 pub use setup::SetupArgs;
 pub use tools::{
-    ToolListCommand, ToolsAddArgs, ToolsBuildArgs, ToolsCommand, ToolsDevArgs, ToolsTestArgs,
-    ToolsTrustArgs,
+    OpenApiImportArgs, PluginSourceArgs, ToolListCommand, ToolsAddArgs, ToolsBuildArgs,
+    ToolsCommand, ToolsDevArgs, ToolsImportCommand, ToolsTestArgs, ToolsTrustArgs, secret_need,
 };
 
 /// Runs tools for AI agents, each call in a fresh, bounded sandbox.
@@ -157,6 +157,7 @@ Exit codes: 0 done, 1 the model failed, 2 bad settings, 3 refused, 4 a limit of 
 Examples:
   mimir run \"what does this project do?\"
   mimir run - < task.txt > answer.txt
+  mimir run --image screenshot.png \"what is wrong here?\"
   mimir run --model local/qwen --approve never --json \"list the TODOs\"")]
     Run(RunArgs),
     /// Chat with an agent that has the tools
@@ -168,6 +169,7 @@ Conversations are stored next to your user settings, readable only by you and wi
 Examples:
   mimir chat
   mimir chat --resume            continue the newest conversation
+  mimir chat --search \"slow tests\"
   mimir chat --model local/qwen")]
     Chat(ChatArgs),
     /// Serve the tools to an agent, over MCP
@@ -300,6 +302,9 @@ pub struct RunArgs {
     /// Model to use instead of the one in the settings
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub model: Option<String>,
+    /// Image to send with the task, for a model that reads images; may be repeated
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub image: Vec<PathBuf>,
     /// How to answer when the rules require approval
     #[arg(long, value_enum, default_value_t = ApproveMode::Ask)]
     pub approve: ApproveMode,
@@ -308,7 +313,7 @@ pub struct RunArgs {
 /// Arguments of `mimir chat`.
 #[derive(Debug, PartialEq, Args)]
 pub struct ChatArgs {
-    /// Continue a conversation [default: the newest]
+    /// Continue a conversation; `latest` or no ID is the newest
     #[arg(long, value_name = "ID", num_args = 0..=1)]
     #[expect(
         clippy::option_option,
@@ -318,6 +323,15 @@ pub struct ChatArgs {
     /// Model to use instead of the one in the settings
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub model: Option<String>,
+    /// List the stored conversations, also those of `mimir run`
+    #[arg(long, conflicts_with_all = ["resume", "model"])]
+    pub list: bool,
+    /// List the stored conversations that contain all of these words
+    #[arg(long, value_name = "WORDS", conflicts_with_all = ["resume", "model"])]
+    pub search: Option<String>,
+    /// Delete a stored conversation
+    #[arg(long, value_name = "ID", conflicts_with_all = ["resume", "model", "list", "search"])]
+    pub delete: Option<String>,
 }
 
 /// Arguments of `mimir undo`.
@@ -404,14 +418,19 @@ pub enum DefinitionFormat {
     Anthropic,
     /// `tools/list` of the Model Context Protocol
     Mcp,
+    /// As for Anthropic, with schemas in the dialect of OpenAPI 3.0
+    #[serde(rename = "openApi3")]
+    #[value(name = "openApi3", alias = "openapi3")]
+    OpenApi3,
 }
 
 impl DefinitionFormat {
     /// All formats.
-    pub const ALL: [DefinitionFormat; 3] = [
+    pub const ALL: [DefinitionFormat; 4] = [
         DefinitionFormat::Openai,
         DefinitionFormat::Anthropic,
         DefinitionFormat::Mcp,
+        DefinitionFormat::OpenApi3,
     ];
 
     /// Returns the name on the command line.
@@ -420,6 +439,7 @@ impl DefinitionFormat {
             DefinitionFormat::Openai => "openai",
             DefinitionFormat::Anthropic => "anthropic",
             DefinitionFormat::Mcp => "mcp",
+            DefinitionFormat::OpenApi3 => "openApi3",
         }
     }
 }

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
+use mimir_core::name_suggestions::{did_you_mean, list_known};
+use mimir_core::policy::schema_argument;
 use mimir_core::{Tool, ToolError};
 use serde_json::{Map, Value};
 
@@ -111,7 +113,8 @@ impl ArgumentInput {
                 let schema =
                     tool.map_or(Value::Null, |tool| tool.definition.input_schema.to_value());
                 let name = tool.map_or("", |tool| tool.name().as_str());
-                build_object(name, pairs, &schema)
+                let further = |key: &str| tool.and_then(|tool| schema_argument(tool, key));
+                build_object(name, pairs, &schema, further)
             }
         }
     }
@@ -165,21 +168,20 @@ impl ArgumentPair {
     }
 }
 
-/// Builds an object from the pairs. The types of the values come from the schema.
-fn build_object(tool: &str, pairs: Vec<ArgumentPair>, schema: &Value) -> Result<Value, ToolError> {
+/// Builds an object from the pairs. The types of the values come from the schema. `further` returns the argument in the
+/// schema that a key is a further name of.
+fn build_object(
+    tool: &str,
+    pairs: Vec<ArgumentPair>,
+    schema: &Value,
+    further: impl Fn(&str) -> Option<&'static str>,
+) -> Result<Value, ToolError> {
     let mut object = Map::new();
     for ArgumentPair { key, value } in pairs {
-        let Some(property_type) = PropertyType::of_property(schema, &key) else {
-            let known = schema["properties"]
-                .as_object()
-                .into_iter()
-                .flat_map(Map::keys)
-                .map(String::as_str);
-            let near = mimir_core::name_suggestions::did_you_mean(&key, known);
-            let shown = mimir_core::text::visible(&key);
-            return Err(ToolError::invalid_input(format!(
-                "`{tool}` has no argument `{shown}`.{near} `mimir tools info {tool}` shows all."
-            )));
+        let known = PropertyType::of_property(schema, &key)
+            .or_else(|| PropertyType::of_property(schema, further(&key)?));
+        let Some(property_type) = known else {
+            return Err(unknown_argument(tool, &key, schema));
         };
         let value = match value {
             PairValue::Json(value) => value,
@@ -203,6 +205,21 @@ fn build_object(tool: &str, pairs: Vec<ArgumentPair>, schema: &Value) -> Result<
         }
     }
     Ok(Value::Object(object))
+}
+
+/// Returns the error for an argument that the tool does not have. It lists those that it has.
+fn unknown_argument(tool: &str, key: &str, schema: &Value) -> ToolError {
+    let known = || {
+        let properties = schema["properties"].as_object().into_iter();
+        properties.flat_map(Map::keys).map(String::as_str)
+    };
+    let near = did_you_mean(key, known());
+    let list = match list_known(known()) {
+        Some(list) => format!("Its arguments: {list}. `mimir tools info {tool}` describes them."),
+        None => "It takes no arguments.".to_owned(),
+    };
+    let shown = mimir_core::text::visible(key);
+    ToolError::invalid_input(format!("`{tool}` has no argument `{shown}`.{near} {list}"))
 }
 
 fn read_file(path: &std::path::Path) -> Result<String, ToolError> {
@@ -241,7 +258,7 @@ mod tests {
         let Ok(ArgumentInput::Pairs(pairs)) = words else {
             panic!("{words:?}");
         };
-        build_object("t", pairs, &schema)
+        build_object("t", pairs, &schema, |key| (key == "depth").then_some("n"))
     }
 
     fn schema() -> Value {
@@ -271,6 +288,13 @@ mod tests {
     }
 
     #[test]
+    fn arguments_have_further_names_with_the_same_type() {
+        let words = ["depth=12", "path=a"];
+        let expected = json!({"depth": 12, "path": "a"});
+        assert_eq!(typed(schema(), &words).unwrap(), expected);
+    }
+
+    #[test]
     fn arguments_accept_json_arrays_and_equal_signs() {
         let words = ["include=[\"a\",\"b\"]", "include=c", "path=a=b"];
         assert_eq!(
@@ -283,7 +307,17 @@ mod tests {
     #[test]
     fn argument_key_typo_suggests_the_right_key() {
         let error = typed(schema(), &["pth=x"]).unwrap_err();
-        assert!(error.message.contains("Did you mean `path`?"), "{error}");
+        let expected = "`t` has no argument `pth`. Did you mean `path`? Its arguments: ";
+        assert!(error.message.starts_with(expected), "{error}");
+        for name in ["path", "n", "deep", "include"] {
+            assert!(error.message.contains(&format!("`{name}`")), "{error}");
+        }
+        let none = json!({"type": "object", "properties": {}, "additionalProperties": false});
+        let error = typed(none, &["x=1"]).unwrap_err();
+        assert_eq!(
+            error.message,
+            "`t` has no argument `x`. It takes no arguments."
+        );
         let error = typed(schema(), &["path=x", "path=y"]).unwrap_err();
         assert!(error.message.contains("twice"), "{error}");
     }

@@ -32,6 +32,7 @@ mod tools_add;
 mod tools_build;
 mod tools_check;
 mod tools_dev;
+mod tools_import;
 mod tools_new;
 mod tools_remove;
 mod tools_test;

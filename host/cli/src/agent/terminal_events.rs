@@ -105,7 +105,13 @@ impl TerminalEventSink {
             Ok(output) => {
                 let size = mimir_core::text::bytes(outcome.receipt().bytes_out);
                 let tokens = outcome.receipt().tokens;
-                let summary = format!("{duration:.0} ms, {size}, ~{tokens} tokens");
+                let mut summary = format!("{duration:.0} ms, {size}, ~{tokens} tokens");
+                if outcome.receipt().cached {
+                    summary.push_str(", from an earlier call");
+                }
+                if let Some(attempts) = outcome.receipt().attempts {
+                    summary.push_str(&format!(", {attempts} attempts"));
+                }
                 // The call succeeded, but the command that the tool ran may have failed.
                 match output.exit_code.filter(|code| *code != 0) {
                     Some(code) => self.print_note(format_args!(
@@ -163,6 +169,23 @@ impl AgentEventSink for TerminalEventSink {
                 FAINT,
                 format_args!("(long conversation: {messages} older messages are left out)"),
             )),
+            AgentEvent::Compacted {
+                messages,
+                before_tokens,
+                after_tokens,
+            } => self.print_note(styled(
+                FAINT,
+                format_args!(
+                    "(long conversation: {messages} older messages were summarised, ~{before_tokens} tokens are now ~{after_tokens})"
+                ),
+            )),
+            AgentEvent::CompactionFailed { reason } => {
+                let reason = visible(reason);
+                self.print_note(format_args!(
+                    "{} {reason}",
+                    styled(WARN, "the conversation was not summarised:")
+                ));
+            }
             AgentEvent::Call {
                 name, arguments, ..
             } => {
@@ -186,6 +209,7 @@ impl AgentEventSink for TerminalEventSink {
                 name,
                 outcome,
                 text,
+                ..
             } => {
                 if let Some(watcher) = self.watchers.lock().remove(id) {
                     self.running_calls.fetch_sub(1, Ordering::Relaxed);

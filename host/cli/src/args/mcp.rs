@@ -24,6 +24,7 @@ Examples:
   mimir mcp add docs --network context7.com -- npx -y @upstash/context7-mcp
   mimir mcp add web --network '*' -- uvx mcp-server-fetch
   mimir mcp add desk --sandbox none -- npx -y @wonderwhy-er/desktop-commander
+  mimir mcp add --registry io.github.owner/server --env REGION=eu
   mimir mcp add search --url https://example.com/mcp --header 'Authorization=Bearer ${SEARCH_KEY}'";
 
 /// Commands of `mimir mcp`.
@@ -50,6 +51,42 @@ pub enum McpCommand {
         /// Name of the server
         #[arg(value_name = "NAME")]
         name: String,
+    },
+    /// Show the state of servers: in which processes they run, their trust, tools, failures and last error
+    Status {
+        /// Only this server
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+    },
+    /// Start a server in the running processes of this workspace, and undo `mimir mcp stop`
+    Start {
+        /// Name of the server
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Stop a server in all processes of this workspace after its calls in progress, until `mimir mcp start`
+    Stop {
+        /// Name of the server
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Restart a server in the running processes of this workspace, and send calls to it again
+    Restart {
+        /// Name of the server
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Show the last output of a server: its stderr, starts and failures, with masked secrets
+    Logs {
+        /// Name of the server
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Number of lines
+        #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        lines: u32,
+        /// Print new lines as they come, until Ctrl-C
+        #[arg(short, long)]
+        follow: bool,
     },
     /// Show every text of a server that models read, and allow calls of its tools until a text changes
     #[command(after_help = ALLOW_HELP)]
@@ -121,16 +158,19 @@ pub enum McpCommand {
 }
 
 /// Arguments of `mimir mcp add`.
-#[derive(Debug, PartialEq, Args)]
+#[derive(Debug, Clone, PartialEq, Args)]
 pub struct McpAddArgs {
     /// Name of the server in the settings
-    #[arg(value_name = "NAME")]
-    pub name: String,
+    #[arg(value_name = "NAME", required_unless_present = "registry")]
+    pub name: Option<String>,
+    /// Its name in the MCP registry, or NAME@VERSION; words after `--` are further arguments
+    #[arg(long, value_name = "NAME", group = "address", conflicts_with_all = ["url", "cwd", "workspace_code"])]
+    pub registry: Option<String>,
     /// Its URL, for a server over HTTP
-    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "env", "cwd", "workspace_code", "sandbox", "network"])]
+    #[arg(long, value_name = "URL", group = "address", conflicts_with_all = ["command", "env", "cwd", "workspace_code", "sandbox", "network"])]
     pub url: Option<String>,
     /// A header of each request; ${NAME} is replaced by the secret of that name
-    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = pair, requires = "url")]
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = pair, requires = "address")]
     pub headers: Vec<(String, String)>,
     /// Its authorization server; no other is accepted
     #[arg(long, value_name = "URL", requires = "url")]

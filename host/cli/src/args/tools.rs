@@ -10,13 +10,15 @@ use super::{DefinitionFormat, ToolLanguage};
 
 mod add;
 mod build;
+mod import;
 mod test;
 mod trust;
 
 pub use add::ToolsAddArgs;
-pub use build::ToolsBuildArgs;
+pub use build::{PluginSourceArgs, ToolsBuildArgs};
+pub use import::{OpenApiImportArgs, ToolsImportCommand};
 pub use test::{ToolsDevArgs, ToolsTestArgs};
-pub use trust::ToolsTrustArgs;
+pub use trust::{ToolsTrustArgs, secret_need};
 
 /// Commands of `mimir tools`.
 #[derive(Debug, PartialEq, Subcommand)]
@@ -53,6 +55,12 @@ pub enum ToolsCommand {
     Dev(ToolsDevArgs),
     /// Install a component into .mimir/tools
     Add(ToolsAddArgs),
+    /// Make tools from a description of another system
+    Import {
+        /// Kind of the description
+        #[command(subcommand)]
+        command: ToolsImportCommand,
+    },
     /// Grant a plugin the rights that it needs
     Trust(ToolsTrustArgs),
     /// Remove a tool from .mimir/tools, with its grant and stored data

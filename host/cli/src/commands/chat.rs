@@ -7,10 +7,12 @@ use mimir_core::text::{prefix, visible};
 use mimir_core::{ToolError, ToolErrorCode};
 
 use crate::agent::{
-    AgentRuntime, ConversationSaver, SavingEventSink, TerminalEventSink, new_conversation,
+    AgentRuntime, ConversationSaver, DiffEventSink, SavingEventSink, TerminalEventSink,
+    new_conversation,
 };
 use crate::args::{ApproveMode, ChatArgs, GlobalOptions};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
+use crate::output::progress::ProgressLine;
 use crate::output::{FAINT, ResultPrinter, STRONG, note, styled};
 use crate::terminal::StartedCommand;
 use mimir::setup::HostSetup;
@@ -20,6 +22,7 @@ use super::run::{print_ending, usage_line};
 
 mod line_editor;
 mod slash_commands;
+mod stored;
 
 use line_editor::{ChatInput, LineEditor};
 use slash_commands::{ChatFlow, SlashCommand};
@@ -29,6 +32,12 @@ const MAX_RESUMED_CHARS: usize = 200;
 
 /// Runs the chat until the user ends it.
 pub async fn run(globals: &GlobalOptions, args: ChatArgs) -> CommandResult {
+    if args.list || args.search.is_some() {
+        return stored::list(globals, args.search.as_deref());
+    }
+    if let Some(id) = &args.delete {
+        return stored::delete(globals, id);
+    }
     let printer = globals.printer();
     if printer.is_json() {
         return Err(CommandFailure::usage(
@@ -90,7 +99,7 @@ fn resume_conversation(
         .iter()
         .rev()
         .find_map(|message| match message {
-            Message::User { text } => Some(text),
+            Message::User { text, .. } => Some(text),
             _ => None,
         });
     let last_message = last_message.map_or_else(String::new, |text| {
@@ -112,6 +121,8 @@ async fn chat_loop(
     conversation: &mut Conversation,
     editor: &LineEditor,
 ) -> CommandResult {
+    // Images for the next message.
+    let mut images = Vec::new();
     loop {
         editor.set_completions(slash_commands::completions(runtime.pipeline()));
         let line = runtime
@@ -137,7 +148,14 @@ async fn chat_loop(
                         continue;
                     }
                 };
-                match slash_commands::run_command(globals, runtime, conversation, command).await {
+                let result = slash_commands::run_command(
+                    globals,
+                    runtime,
+                    conversation,
+                    &mut images,
+                    command,
+                );
+                match result.await {
                     Ok(ChatFlow::Continue) => {}
                     Ok(ChatFlow::End) => return Ok(ExitReason::Done),
                     Err(CommandFailure::Reported { error, .. }) => print_error(&error),
@@ -145,7 +163,8 @@ async fn chat_loop(
                 }
             }
             None => {
-                conversation.messages.push(Message::user(line));
+                let message = Message::user_with_images(line, std::mem::take(&mut images));
+                conversation.messages.push(message);
                 if let Some(exit) = run_turn(runtime, conversation).await? {
                     return Ok(exit);
                 }
@@ -169,8 +188,9 @@ async fn run_turn(
 ) -> CommandResult<Option<ExitReason>> {
     let agent = runtime.agent.clone();
     let terminal_sink = TerminalEventSink::new();
+    let diff_sink = DiffEventSink::new(&terminal_sink, runtime.change_diffs());
     let event_sink = SavingEventSink {
-        events: &terminal_sink,
+        events: &diff_sink,
         saver: ConversationSaver::for_agent(runtime),
     };
     let result = runtime
@@ -192,6 +212,34 @@ async fn run_turn(
         Err(TurnInterrupt::All(exit)) => return Ok(Some(exit)),
     }
     Ok(None)
+}
+
+/// Summarises the conversation. Ctrl-C cancels it.
+async fn compact(
+    runtime: &mut AgentRuntime,
+    conversation: &mut Conversation,
+) -> CommandResult<ChatFlow> {
+    let agent = runtime.agent.clone();
+    let terminal_sink = TerminalEventSink::new();
+    let progress = ProgressLine::spinner("summarising (Ctrl-C cancels)".to_owned());
+    let work = async {
+        tokio::select! {
+            biased;
+            result = agent.compact(conversation, &terminal_sink) => Ok(result),
+            exit = wait_for_interrupt() => Err(exit),
+        }
+    };
+    let result = runtime.run_with_reload(work).await?;
+    drop(progress);
+    terminal_sink.close();
+    ConversationSaver::for_agent(runtime).save(conversation);
+    match result {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => return Err(error.into()),
+        Err(ExitReason::Interrupted) => note(styled(FAINT, "stopped")),
+        Err(_) => return Ok(ChatFlow::End),
+    }
+    Ok(ChatFlow::Continue)
 }
 
 async fn run_agent(

@@ -1,14 +1,17 @@
 //! `mimir config`.
 
+use std::sync::Arc;
+
 use mimir_core::ToolError;
 use mimir_core::config::Config;
+use mimir_core::pipeline::PipelineSnapshot;
 use mimir_core::text::visible;
 use serde_json::json;
 
 use crate::args::{ConfigCommand, GlobalOptions};
 use crate::exit::{CommandResult, ExitReason};
 use crate::output::doctor::DoctorFinding;
-use crate::output::{BAD, FAINT, GOOD, ResultPrinter, WARN, styled};
+use crate::output::{BAD, FAINT, GOOD, ResultPrinter, WARN, styled, warn};
 use mimir::settings::{ConfigLocation, MergedSettings, environment};
 use mimir::setup::{self, HostSetup};
 use mimir::user_dirs::UserDirs;
@@ -35,7 +38,9 @@ pub async fn run(globals: &GlobalOptions, command: ConfigCommand) -> CommandResu
         }
         ConfigCommand::Get { key } => return key::get(globals, &key),
         ConfigCommand::Set { key, value, user } => {
-            return key::set(globals, &key, Some(&value), user);
+            let exit = key::set(globals, &key, Some(&value), user)?;
+            warn_without_effect(globals, &key).await?;
+            return Ok(exit);
         }
         ConfigCommand::Unset { key, user } => {
             return key::set(globals, &key, None, user);
@@ -43,6 +48,32 @@ pub async fn run(globals: &GlobalOptions, command: ConfigCommand) -> CommandResu
         ConfigCommand::Check => return check_all(printer, user_dirs(), workspace()?).await,
     }
     Ok(ExitReason::Done)
+}
+
+/// Warns if a setting of a tool has no effect on this tool.
+async fn warn_without_effect(globals: &GlobalOptions, key: &str) -> CommandResult<()> {
+    let mut parts = key.splitn(4, '.');
+    let (Some("tools"), Some(tool), Some(setting)) = (parts.next(), parts.next(), parts.next())
+    else {
+        return Ok(());
+    };
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let snapshot = setup.load_snapshot().await?;
+    let block = format!(": tools.{tool}.{setting} ");
+    let lines = settings_without_effect(&snapshot).into_iter();
+    for line in lines.filter(|line| line.contains(&block)) {
+        warn(visible(&line));
+    }
+    Ok(())
+}
+
+/// Returns one line for each setting that changes nothing.
+fn settings_without_effect(snapshot: &PipelineSnapshot) -> Vec<String> {
+    let tools: Vec<_> = snapshot.registry.tools().iter().map(Arc::as_ref).collect();
+    let lines = snapshot.policy.unused_rules(&tools).into_iter();
+    lines
+        .filter(|line| line.contains(" changes nothing"))
+        .collect()
 }
 
 async fn check_all(
@@ -56,6 +87,8 @@ async fn check_all(
         let setup = HostSetup::from_parts(user_dirs, workspace, settings.clone());
         let snapshot = setup.load_snapshot().await?;
         warnings = super::doctor::unknown_names(settings, &snapshot.registry);
+        let idle = settings_without_effect(&snapshot).into_iter();
+        warnings.extend(idle.map(|line| DoctorFinding::fair("config", line, "remove the setting")));
     }
     print_check(printer, &read, &warnings)?;
     Ok(match read {

@@ -9,6 +9,7 @@ use crate::output::doctor::{all_good, print};
 use mimir::settings::MergedSettings;
 use mimir::setup::{self, HostSetup};
 
+mod browsers;
 mod building;
 mod checks;
 
@@ -43,6 +44,7 @@ pub async fn run(globals: &GlobalOptions) -> CommandResult {
     findings.extend(registry.quarantined().iter().map(checks::quarantined));
     findings.extend(checks::unknown_names(&setup.settings, &registry));
     findings.extend(checks::sandboxes(&setup));
+    findings.extend(browsers::browsers(&setup).await);
     findings.push(checks::audit(&setup));
     findings.extend(building::building());
     print(printer, &findings)?;

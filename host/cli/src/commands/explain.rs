@@ -117,7 +117,7 @@ fn print_explanation(out: &mut dyn Write, explanation: &CallExplanation) -> io::
         );
     }
     if !explanation.remedies.is_empty() {
-        writeln!(out, "to allow it")?;
+        writeln!(out, "To allow this call, do the following:")?;
     }
     for line in &explanation.remedies {
         writeln!(out, "  {}", mimir_core::text::visible(line))?;

@@ -12,18 +12,22 @@ use crate::args::{GlobalOptions, McpCommand};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::{BAD, FAINT, STRONG, WARN, note, server_text, styled};
 use crate::terminal;
+use mimir::servers::control::ServerControl;
 use mimir::settings;
 use mimir::setup::HostSetup;
 
 mod add;
 mod agent_snippets;
 mod import;
+mod lifecycle;
 mod login;
 mod package_request;
 mod redirect;
+mod registry;
 mod secret_detection;
 mod server_card;
 mod server_edits;
+mod status;
 mod trust;
 
 /// Runs a command of `mimir mcp`.
@@ -31,6 +35,15 @@ pub async fn run(globals: &GlobalOptions, command: McpCommand) -> CommandResult 
     match command {
         McpCommand::List => list(globals),
         McpCommand::Test { name } => test(globals, &name).await,
+        McpCommand::Status { name } => status::print(globals, name.as_deref()),
+        McpCommand::Start { name } => lifecycle::start(globals, &name),
+        McpCommand::Stop { name } => lifecycle::stop(globals, &name),
+        McpCommand::Restart { name } => lifecycle::restart(globals, &name),
+        McpCommand::Logs {
+            name,
+            lines,
+            follow,
+        } => lifecycle::print_logs(globals, &name, lines, follow).await,
         McpCommand::Login {
             name,
             browser,
@@ -79,6 +92,11 @@ fn describe_server(server: &McpServerSettings) -> String {
     }
 }
 
+/// Returns true if a server may be used.
+fn is_enabled(setup: &HostSetup, server: &McpServerSettings) -> bool {
+    setup.settings.config.mcp.is_enabled() && server.is_enabled()
+}
+
 fn list(globals: &GlobalOptions) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
@@ -105,7 +123,7 @@ fn list(globals: &GlobalOptions) -> CommandResult {
                 "package": server.package,
                 "args": secret_detection::mask_words(&server.args),
                 "url": server.url.as_deref().map(secret_detection::mask_text),
-                "enabled": server.is_enabled(),
+                "enabled": is_enabled(&setup, server),
                 "tools": (tool_count > 0).then_some(tool_count),
                 "login": logins.get(name),
             })
@@ -116,7 +134,7 @@ fn list(globals: &GlobalOptions) -> CommandResult {
             writeln!(out, "No servers are configured. Add one with `mimir mcp add NAME -- COMMAND`, or import those of your agents with `mimir mcp import`.")?;
         }
         for (name, server) in servers {
-            let state = match (server.is_enabled(), tools(name)) {
+            let state = match (is_enabled(&setup, server), tools(name)) {
                 (false, _) => styled(FAINT, "off"),
                 (true, 0) => styled(FAINT, "not listed yet"),
                 (true, 1) => "1 tool".to_owned(),
@@ -252,6 +270,17 @@ fn unknown_server(setup: &HostSetup, name: &str) -> CommandFailure {
 fn unknown(setup: &HostSetup, name: &str) -> ToolError {
     let servers = &setup.settings.config.mcp.servers;
     let shown = visible(mimir_core::text::prefix(name, 64));
+    if setup.settings.server_control.is_stopped(name) && servers.contains_key(name) {
+        let message = format!("the server `{shown}` is stopped");
+        return ToolError::unavailable(message)
+            .with_remedies([format!("`mimir mcp start {shown}` starts it")]);
+    }
+    if servers.contains_key(name) && !setup.settings.config.mcp.is_enabled() {
+        let message = format!("the server `{shown}` is switched off with all others (mcp.enabled)");
+        return ToolError::unavailable(message).with_remedies([
+            "`mimir config` shows which file sets `mcp.enabled: false`".to_owned(),
+        ]);
+    }
     if servers.get(name).is_some_and(|server| !server.is_enabled()) {
         let message = format!("the server `{shown}` is switched off (mcp.servers.{shown}.enabled)");
         return ToolError::unavailable(message);
@@ -277,7 +306,17 @@ fn unknown(setup: &HostSetup, name: &str) -> ToolError {
 fn remove(globals: &GlobalOptions, name: &str, user: bool) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    let file = settings::change_config(&setup, user, |text| server_edits::remove(text, name))?;
+    let file = settings::change_config(&setup, user, |text| {
+        let mut edits = server_edits::remove(text, name)?;
+        edits.extend(server_edits::remove_permissions(text, name)?);
+        Ok(edits)
+    })?;
+    // The other settings file may define a server of this name, which stays stopped.
+    let is_gone = HostSetup::find(globals.workspace.as_deref())
+        .is_ok_and(|changed| !changed.settings.config.mcp.servers.contains_key(name));
+    if is_gone {
+        ServerControl::forget(&setup.user_dirs, &setup.workspace, name)?;
+    }
     printer.print_done(
         &json!({ "removed": name, "file": file }),
         format_args!("removed {} from {file}", visible(name)),

@@ -8,8 +8,8 @@ use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::json;
 
 use crate::agent::{
-    AgentRuntime, ConversationSaver, JsonEventWriter, SavingEventSink, TerminalEventSink,
-    new_conversation,
+    AgentRuntime, ConversationSaver, DiffEventSink, JsonEventWriter, SavingEventSink,
+    TerminalEventSink, new_conversation, read_image,
 };
 use crate::args::{GlobalOptions, RunArgs};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
@@ -32,7 +32,7 @@ pub async fn run(globals: &GlobalOptions, args: RunArgs) -> CommandResult {
     let lines = JsonEventWriter::default();
     let mut conversation = Conversation::default();
     let ended = match task {
-        Ok(task) => run_task(globals, &args, &task, &mut conversation, &lines).await,
+        Ok(task) => run_task(globals, &args, &task, &mut conversation, &lines, false).await,
         Err(failure) => Err(failure),
     };
     let exit = exit_reason(&ended);
@@ -66,7 +66,15 @@ pub async fn run(globals: &GlobalOptions, args: RunArgs) -> CommandResult {
 async fn run_on_terminal(globals: &GlobalOptions, task: &str, args: RunArgs) -> CommandResult {
     let terminal_sink = TerminalEventSink::new();
     let mut conversation = Conversation::default();
-    let ended = run_task(globals, &args, task, &mut conversation, &terminal_sink).await;
+    let ended = run_task(
+        globals,
+        &args,
+        task,
+        &mut conversation,
+        &terminal_sink,
+        true,
+    )
+    .await;
     terminal_sink.close();
     let exit = exit_reason(&ended);
     if ended.is_err() && conversation.spent.tokens() > 0 {
@@ -84,13 +92,15 @@ async fn run_on_terminal(globals: &GlobalOptions, task: &str, args: RunArgs) -> 
     Ok(exit)
 }
 
-/// Runs the task until it ends or is cancelled. Saves the conversation in both cases.
+/// Runs the task until it ends or is cancelled. Saves the conversation in both cases. With `shows_diffs`, the changes of
+/// files are shown on a terminal.
 async fn run_task(
     globals: &GlobalOptions,
     args: &RunArgs,
     task: &str,
     conversation: &mut Conversation,
     events: &dyn mimir_agent::AgentEventSink,
+    shows_diffs: bool,
 ) -> CommandResult<TaskEnd> {
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let mut runtime = AgentRuntime::new(
@@ -102,12 +112,20 @@ async fn run_task(
     )
     .await?;
     let agent = runtime.agent.clone();
+    let mut images = Vec::new();
+    for path in &args.image {
+        images.push(read_image(&agent, path, images.len())?);
+    }
+    let diff_sink = DiffEventSink::new(events, runtime.change_diffs());
     let saving_sink = SavingEventSink {
-        events,
+        events: if shows_diffs { &diff_sink } else { events },
         saver: ConversationSaver::for_agent(&runtime),
     };
     *conversation = new_conversation(&agent);
-    conversation.messages.push(Message::user(task));
+    conversation.worker.clone_from(&args.worker);
+    conversation
+        .messages
+        .push(Message::user_with_images(task, images));
     let work = async {
         tokio::select! {
             ended = agent.run_task(conversation, &saving_sink) => ended.map_err(CommandFailure::from),
@@ -219,8 +237,12 @@ pub fn usage_line(conversation: &Conversation) -> String {
     } else {
         "calls"
     };
+    let cached = match spent.cached_tokens {
+        0 => String::new(),
+        cached => format!(" ({cached} from the provider's cache)"),
+    };
     format!(
-        "{}: {} {answers}, {} {calls}, {} + {} tokens{cost}",
+        "{}: {} {answers}, {} {calls}, {} + {} tokens{cached}{cost}",
         mimir_core::text::visible(&conversation.model),
         spent.turns,
         spent.tool_calls,

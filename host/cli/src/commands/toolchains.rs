@@ -129,7 +129,7 @@ pub fn missing_rust() -> MissingToolchain {
 
 fn find_rust(search: &ProgramSearch) -> Result<FoundToolchain, MissingToolchain> {
     let rustc = search.program("rustc").ok_or_else(missing_rust)?;
-    let rustc = [text(&rustc)];
+    let rustc = [path_text(&rustc)];
     let libraries = search.output(&rustc, &["--print", "target-libdir", "--target", TARGET]);
     if !libraries.is_some_and(|folder| Path::new(folder.trim()).is_dir()) {
         let what = format!("Rust has no target {TARGET}");
@@ -140,7 +140,7 @@ fn find_rust(search: &ProgramSearch) -> Result<FoundToolchain, MissingToolchain>
     let version = search.output(&rustc, &["--version"]).unwrap_or_default();
     let version = version.split_whitespace().nth(1).unwrap_or_default();
     Ok(FoundToolchain {
-        program: vec![text(&cargo)],
+        program: vec![path_text(&cargo)],
         version: format!("Rust {version} with {TARGET}"),
         ..FoundToolchain::default()
     })
@@ -181,7 +181,8 @@ fn find_go(search: &ProgramSearch) -> Result<FoundToolchain, MissingToolchain> {
     };
     let programs = search.program("go").into_iter();
     for program in programs.chain(std::iter::once_with(packaged).flatten()) {
-        let Some(output) = search.output(&[text(&program)], &["env", "GOVERSION", "GOROOT"]) else {
+        let Some(output) = search.output(&[path_text(&program)], &["env", "GOVERSION", "GOROOT"])
+        else {
             continue;
         };
         let mut lines = output.lines().map(str::trim);
@@ -197,7 +198,7 @@ fn find_go(search: &ProgramSearch) -> Result<FoundToolchain, MissingToolchain> {
         let root = PathBuf::from(root.unwrap_or_default());
         let real = root.join("bin").join(program_search::file_name("go"));
         return Ok(FoundToolchain {
-            program: vec![text(if real.is_file() { &real } else { &program })],
+            program: vec![path_text(if real.is_file() { &real } else { &program })],
             roots: vec![root],
             version: format!("Go {version}"),
             ..FoundToolchain::default()
@@ -229,7 +230,7 @@ fn zig_programs(search: &ProgramSearch) -> Vec<(PathBuf, String)> {
     let programs = search.program("zig").into_iter().chain(packaged());
     programs
         .filter_map(|program| {
-            let version = search.output(&[text(&program)], &["version"])?;
+            let version = search.output(&[path_text(&program)], &["version"])?;
             Some((program, version.trim().to_owned()))
         })
         .collect()
@@ -241,7 +242,7 @@ fn zig_toolchain(program: &Path, version: &str) -> FoundToolchain {
         .unwrap_or_else(|_| program.to_owned());
     FoundToolchain {
         roots: zig_roots(&real),
-        program: vec![text(&real)],
+        program: vec![path_text(&real)],
         version: format!("Zig {version}"),
         is_zig: true,
         ..FoundToolchain::default()
@@ -285,7 +286,8 @@ pub fn numbers<const COUNT: usize>(version: &str) -> [u32; COUNT] {
     std::array::from_fn(|_| parts.next().unwrap_or_default())
 }
 
-fn text(path: &Path) -> String {
+/// Returns a path as an argument of a program.
+pub fn path_text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 

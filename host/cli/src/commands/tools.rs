@@ -12,8 +12,8 @@ use mimir::setup::HostSetup;
 
 use super::doctor::unknown_names;
 use super::{
-    editor_support, tools_add, tools_build, tools_check, tools_dev, tools_new, tools_remove,
-    tools_test, tools_trust,
+    editor_support, tools_add, tools_build, tools_check, tools_dev, tools_import, tools_new,
+    tools_remove, tools_test, tools_trust,
 };
 
 /// Runs a command of `mimir tools`. Without one, opens the tool browser, or prints the list without a terminal.
@@ -36,6 +36,7 @@ pub async fn run(globals: &GlobalOptions, command: Option<ToolsCommand>) -> Comm
         Some(ToolsCommand::Test(args)) => tools_test::run(globals, &args).await,
         Some(ToolsCommand::Dev(args)) => tools_dev::run(globals, &args).await,
         Some(ToolsCommand::Add(args)) => tools_add::run(globals, args).await,
+        Some(ToolsCommand::Import { command }) => tools_import::run(globals, command).await,
         Some(ToolsCommand::Trust(args)) => tools_trust::trust(globals, args).await,
         Some(ToolsCommand::Remove { name, yes }) => tools_remove::run(globals, &name, yes).await,
         Some(ToolsCommand::Revoke { name }) => tools_trust::revoke(globals, &name).await,
@@ -50,7 +51,7 @@ async fn tool_list(globals: &GlobalOptions, command: ToolListCommand) -> Command
     let lists = matches!(command, ToolListCommand::List { .. });
     if let ToolListCommand::Info { name } = &command
         && let Some(tool) = snapshot.registry.get(name)
-        && let Err(error) = setup.verify_description(&tool.origin.location).await
+        && let Err(error) = setup.verify_description(tool).await
     {
         warn(error.message);
     }

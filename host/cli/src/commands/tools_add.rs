@@ -12,6 +12,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use crate::args::{GlobalOptions, ToolsAddArgs};
+use crate::arguments::quote_for_shell;
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::note;
 use crate::output::tools::quarantined;
@@ -19,10 +20,10 @@ use mimir::file_error::file_error;
 use mimir::private_files::{self, FileReaders};
 use mimir::setup::HostSetup;
 
-use super::tools_trust::set_prefix;
+use super::tools_trust::{policy_beside, set_prefix};
 use crate::tools::is_file;
 
-mod fetch;
+pub(super) mod fetch;
 
 /// Maximum size of a component in bytes. The loader also refuses larger ones.
 const MAX_COMPONENT_SIZE: u64 = 256 << 20;
@@ -73,6 +74,7 @@ pub async fn run(globals: &GlobalOptions, args: ToolsAddArgs) -> CommandResult {
         )
         .into());
     }
+    let earlier = setup.registry().await.into_registry();
     write_component(&target, &bytes)?;
     if let Some(prefix) = &args.prefix {
         let location = shown.replace('\\', "/");
@@ -81,14 +83,15 @@ pub async fn run(globals: &GlobalOptions, args: ToolsAddArgs) -> CommandResult {
     // Loading the component validates it. If it is not valid, the previous state is restored.
     let registry = setup.registry().await.into_registry();
     let name = format!("{stem}.wasm");
+    let restore = || match &previous {
+        Some(previous) => write_component(&target, previous),
+        None => std::fs::remove_file(&target).map_err(|e| file_error("remove", &target, &e)),
+    };
     let is_whole_file = |left_out: &&mimir_core::Quarantined| {
         !left_out.location.contains(" (") && is_file(&left_out.location, &name)
     };
     if let Some(left_out) = registry.quarantined().iter().find(is_whole_file) {
-        match &previous {
-            Some(previous) => write_component(&target, previous)?,
-            None => std::fs::remove_file(&target).map_err(|e| file_error("remove", &target, &e))?,
-        }
+        restore()?;
         let message = format!("nothing was added: {}", left_out.reason);
         return Err(ToolError::new(left_out.code, message).into());
     }
@@ -97,6 +100,22 @@ pub async fn run(globals: &GlobalOptions, args: ToolsAddArgs) -> CommandResult {
         .iter()
         .filter(|tool| is_file(&tool.origin.location, &name))
         .collect();
+    let taken = tools.iter().find_map(|tool| {
+        let owner = earlier.get(tool.name().as_str())?;
+        (owner.origin.location != tool.origin.location).then_some(owner)
+    });
+    if let Some(owner) = taken {
+        restore()?;
+        let message = format!(
+            "nothing was added: {} already has a tool `{}`, whose approvals and settings would apply to the new one",
+            mimir_core::text::visible(&owner.origin.location),
+            owner.name()
+        );
+        let remedy = format!("add a prefix to the new names, such as `--prefix {stem}_`");
+        return Err(ToolError::new(ToolErrorCode::AlreadyExists, message)
+            .with_remedies([remedy])
+            .into());
+    }
     let names: Vec<&str> = tools.iter().map(|tool| tool.name().as_str()).collect();
     let action = if previous.is_some() {
         "replaced"
@@ -130,6 +149,18 @@ pub async fn run(globals: &GlobalOptions, args: ToolsAddArgs) -> CommandResult {
         let name = tool.name();
         note(format_args!(
             "It can open files but does not declare which: `mimir tools trust {name} --read DIR` grants a folder, if it needs one."
+        ));
+    }
+    let policy = match url {
+        Some(_) => None,
+        None => policy_beside(&args.file),
+    };
+    if let (Some(policy), Some(tool)) = (policy, tools.iter().find(|tool| grants::is_foreign(tool)))
+    {
+        let policy = quote_for_shell(&policy.display().to_string());
+        note(format_args!(
+            "Beside it is a policy file of another host: `mimir tools trust {} --policy {policy}` shows and requests what it lists.",
+            tool.name()
         ));
     }
     Ok(ExitReason::Done)

@@ -6,11 +6,12 @@
 use std::path::PathBuf;
 
 use mimir_core::{ToolError, ToolErrorCode};
+use mimir_wasm::LoadedTools;
 
 use super::call::wait_for_interrupt;
 use crate::args::{GlobalOptions, PluginLanguage, ToolsBuildArgs};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
-use crate::output::{GOOD, note, styled};
+use crate::output::{note, warn};
 use mimir::setup::HostSetup;
 
 mod build_context;
@@ -19,21 +20,53 @@ mod compiler_messages;
 mod core_module;
 mod go;
 mod install;
+mod installed_sources;
+mod marked_file;
 mod plugin_folder;
 mod python;
 mod rust;
 mod source_watch;
 mod typescript;
+mod undeclared_needs;
 mod watch_loop;
+mod worker_tools;
 mod zig;
 
-pub use build_context::{BuildContext, BuildStep};
+pub use build_context::{BuildContext, BuildStep, within_time_limit};
 pub use go::{GoEnvironment, GoTarget};
 pub use install::install;
+use install::load_alone;
 pub use plugin_folder::{BUILD_FOLDER, PluginFolder};
-pub use rust::cargo_step;
-pub use watch_loop::repeat_on_change;
+pub use rust::{TARGET_FOLDER, cargo_step};
+use undeclared_needs::HostFeature;
+pub use watch_loop::repeat_until_interrupt;
 pub use zig::ZigCache;
+
+/// A component that the compiler of a language has made.
+struct CompiledPlugin {
+    /// Name of its file in `.mimir/tools`.
+    file_name: PathBuf,
+    /// The component.
+    bytes: Vec<u8>,
+    /// Notes for the user about the build.
+    notes: Vec<String>,
+    /// The loaded component, if the build has loaded it.
+    loaded: Option<LoadedTools>,
+    /// Features of the host that the sources use, besides those that the imports of the component show.
+    uses: Vec<HostFeature>,
+}
+
+impl CompiledPlugin {
+    fn new(file_name: PathBuf, bytes: Vec<u8>) -> Self {
+        Self {
+            file_name,
+            bytes,
+            notes: Vec::new(),
+            loaded: None,
+            uses: Vec::new(),
+        }
+    }
+}
 
 /// A component that a build has made, not yet installed.
 pub struct BuiltComponent {
@@ -41,13 +74,46 @@ pub struct BuiltComponent {
     pub file_name: PathBuf,
     /// The component.
     pub bytes: Vec<u8>,
-    /// Notes for the user about the build.
-    pub notes: Vec<String>,
+    /// The tools in it, loaded without other tools.
+    pub loaded: LoadedTools,
+    notes: Vec<String>,
+    warnings: Vec<String>,
+}
+
+impl BuiltComponent {
+    /// Prints what the user should know about the build.
+    pub fn print_notes(&self) {
+        self.notes.iter().for_each(note);
+        self.warnings.iter().for_each(warn);
+    }
 }
 
 /// Builds a plugin. Installs nothing.
+///
+/// # Errors
+///
+/// Fails if a step fails, or if the build as a whole takes longer than a build may.
 pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResult<BuiltComponent> {
-    let built = match folder.language {
+    let built = within_time_limit("the build", async {
+        let compiled = compile(cx, folder).await?;
+        let loaded = match compiled.loaded {
+            Some(loaded) => loaded,
+            None => load_alone(cx.setup, &compiled.file_name, &compiled.bytes).await?,
+        };
+        Ok(BuiltComponent {
+            warnings: undeclared_needs::warnings(folder.language, &loaded.tools, &compiled.uses),
+            file_name: compiled.file_name,
+            bytes: compiled.bytes,
+            notes: compiled.notes,
+            loaded,
+        })
+    });
+    built.await.map_err(as_build_failure)
+}
+
+/// Compiles a plugin.
+async fn compile(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResult<CompiledPlugin> {
+    match folder.language {
         PluginLanguage::Rust => rust::build(cx, folder).await,
         PluginLanguage::TypeScript | PluginLanguage::JavaScript => {
             typescript::build(cx, folder).await
@@ -56,8 +122,7 @@ pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResul
         PluginLanguage::Go => go::build(cx, folder).await,
         PluginLanguage::C | PluginLanguage::Cpp => c::build(cx, folder).await,
         PluginLanguage::Zig => zig::build(cx, folder).await,
-    };
-    built.map_err(as_build_failure)
+    }
 }
 
 /// Gives a failed build the same exit code for all faults of a plugin: the command line is right.
@@ -75,10 +140,18 @@ fn as_build_failure(failure: CommandFailure) -> CommandFailure {
 pub async fn run(globals: &GlobalOptions, args: &ToolsBuildArgs) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    let folder = PluginFolder::find(&args.dir, args.lang)?;
+    if let Some(sources) = worker_tools::find_sources(&setup, &args.plugin.dir)? {
+        if args.watch {
+            let message = "`--watch` is not supported for the tools of workers: mimir builds modules without imports at the first call after a change";
+            return Err(CommandFailure::usage(message));
+        }
+        let cx = BuildContext::new(&setup, printer, args.network)?;
+        return worker_tools::build(&cx, &sources).await;
+    }
+    let folder = PluginFolder::find(&args.plugin.dir, args.plugin.lang)?;
     let cx = BuildContext::new(&setup, printer, args.network)?;
     if args.watch {
-        return watch(&cx, &folder, args).await;
+        return watch(&cx, args).await;
     }
     let built = tokio::select! {
         built = build(&cx, &folder) => built?,
@@ -88,7 +161,7 @@ pub async fn run(globals: &GlobalOptions, args: &ToolsBuildArgs) -> CommandResul
             return Err(CommandFailure::with_exit(error, exit));
         }
     };
-    let installed = install(&setup, &built).await?;
+    let installed = install(&setup, &folder, &built).await?;
     installed.print(printer)?;
     if !setup.settings.config.tools.auto_load_custom_tools {
         note(".mimir/tools is not read, because the config has `tools.autoLoadCustomTools: false`");
@@ -98,29 +171,15 @@ pub async fn run(globals: &GlobalOptions, args: &ToolsBuildArgs) -> CommandResul
 
 /// Builds and installs the plugin after each change, until Ctrl-C. A build that fails leaves the installed component in
 /// place.
-async fn watch(
-    cx: &BuildContext<'_>,
-    folder: &PluginFolder,
-    args: &ToolsBuildArgs,
-) -> CommandResult {
-    let cycle = async || {
-        // The name of the plugin may have changed, too.
-        let folder = PluginFolder::find(&args.dir, args.lang)?;
+async fn watch(cx: &BuildContext<'_>, args: &ToolsBuildArgs) -> CommandResult {
+    let cycle = async |folder: PluginFolder| {
         let component = build(cx, &folder).await?;
-        let installed = install(cx.setup, &component).await?;
-        note(format_args!(
-            "{} {}",
-            styled(GOOD, "built"),
-            installed.summary()
-        ));
+        let installed = install(cx.setup, &folder, &component).await?;
+        installed.note_built();
         installed.print_left_out();
         Ok(())
     };
-    tokio::select! {
-        ended = repeat_on_change(&folder.watched, cx.printer(), cycle) => ended,
-        // The usual end.
-        _ = wait_for_interrupt() => Ok(ExitReason::Done),
-    }
+    repeat_until_interrupt(&args.plugin, cx.printer(), cycle).await
 }
 
 #[cfg(test)]

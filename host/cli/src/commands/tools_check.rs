@@ -6,7 +6,7 @@ use mimir_core::files::{self, LinkPolicy};
 use mimir_core::needs::Needs;
 use mimir_core::text::visible;
 use mimir_core::{ToolError, ToolErrorCode};
-use mimir_script::syntax;
+use mimir_script::{openapi, syntax};
 use serde::Serialize;
 use serde_json::json;
 
@@ -49,10 +49,29 @@ pub fn faults_failure(faults: Vec<ToolError>) -> CommandFailure {
 /// Checks the file as if it were in `.mimir/tools`, and parses its code with the engine of its language.
 pub async fn run(printer: ResultPrinter, file: &Path) -> CommandResult {
     let shown = visible(&file.display().to_string());
-    let content = files::read(file, LinkPolicy::Follow, MAX_FILE_SIZE);
+    let is_api = openapi::is_api_file(&shown);
+    let limit = if is_api {
+        openapi::MAX_FILE_BYTES
+    } else {
+        MAX_FILE_SIZE
+    };
+    let content = files::read(file, LinkPolicy::Follow, limit);
     let content = content.map_err(|error| file_error("read", file, &error))?;
     let content = String::from_utf8(content)
         .map_err(|_| ToolError::invalid_input(format!("{shown} is not UTF-8")))?;
+    if is_api {
+        let file = openapi::check_api_file(&shown, &content)?;
+        let names = file.tool_names();
+        let line = format!(
+            "{} {shown}: {} tools are valid",
+            styled(GOOD, "✓"),
+            names.len()
+        );
+        printer.print_result(&json!({ "ok": true, "tools": names }), |out| {
+            writeln!(out, "{line}")
+        })?;
+        return Ok(ExitReason::Done);
+    }
     let checked = match mimir_script::check_all(&shown, &content) {
         Ok(checked) => checked,
         Err(faults) => return Err(faults_failure(faults)),

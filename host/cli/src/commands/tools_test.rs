@@ -9,10 +9,10 @@ use mimir_core::{ToolError, ToolErrorCode};
 use serde::Serialize;
 
 use super::call::wait_for_interrupt;
-use super::tools_build::{self, BuildContext, BuiltComponent, PluginFolder};
+use super::tools_build::{self, BuildContext, BuiltComponent, PluginFolder, within_time_limit};
 use crate::args::{GlobalOptions, ToolsTestArgs};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
-use crate::output::{BAD, FAINT, GOOD, ResultPrinter, note, styled};
+use crate::output::{BAD, FAINT, GOOD, ResultPrinter, styled};
 use mimir::setup::HostSetup;
 
 mod case_run;
@@ -45,13 +45,13 @@ pub struct PluginTestReport {
 pub async fn run(globals: &GlobalOptions, args: &ToolsTestArgs) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    let folder = PluginFolder::find(&args.dir, args.lang)?;
+    let folder = PluginFolder::find(&args.plugin.dir, args.plugin.lang)?;
     // A mistake in the cases is reported before a build that takes minutes.
     let selection = TestSelection::read(&folder, &args.cases, args.network)?;
     let cx = BuildContext::new(&setup, printer, args.network)?;
     let tested = async {
         let component = tools_build::build(&cx, &folder).await?;
-        component.notes.iter().for_each(note);
+        component.print_notes();
         selection.run(&cx, &folder, &component, printer).await
     };
     let report = tokio::select! {
@@ -100,9 +100,10 @@ impl TestSelection {
     ) -> CommandResult<PluginTestReport> {
         let mut report = PluginTestReport::default();
         if self.has_unit_tests
-            && let Some(unit_tests) = unit_tests::run(cx, folder).await?
+            && let Some(unit_tests) =
+                within_time_limit("the unit tests", unit_tests::run(cx, folder)).await?
         {
-            let line = (&*unit_tests.runner, unit_tests.duration());
+            let line = (&*unit_tests.runner, unit_tests.duration_ms);
             report.count(printer, unit_tests.passed, line, None)?;
             report.unit_tests = Some(unit_tests);
         }
@@ -113,7 +114,7 @@ impl TestSelection {
         };
         for case in &self.cases {
             let result = runner.run(case).await?;
-            let line = (&*result.name, result.duration());
+            let line = (&*result.name, result.duration_ms);
             report.count(printer, result.passed, line, result.difference.as_deref())?;
             report.cases.push(result);
         }
@@ -127,12 +128,12 @@ impl PluginTestReport {
         self.failed == 0
     }
 
-    /// Counts a test and prints its line: its name, its duration, and below it what differs.
+    /// Counts a test and prints its line: its name, its duration in milliseconds, and below it what differs.
     fn count(
         &mut self,
         printer: ResultPrinter,
         passed: bool,
-        (name, duration): (&str, Duration),
+        (name, duration_ms): (&str, f64),
         difference: Option<&str>,
     ) -> CommandResult<()> {
         let (style, word): (Style, &str) = if passed {
@@ -148,6 +149,7 @@ impl PluginTestReport {
         if printer.is_json() {
             return Ok(());
         }
+        let duration = Duration::try_from_secs_f64(duration_ms / 1_000.0).unwrap_or_default();
         printer.print_result(&(), |out| {
             let duration = styled(FAINT, format_args!("({})", shown_duration(duration)));
             writeln!(out, "{} {} {duration}", styled(style, word), visible(name))?;

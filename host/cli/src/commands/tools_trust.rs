@@ -10,7 +10,7 @@ use mimir_core::{Decision, Registry, Tool, ToolError, ToolSource};
 use serde_json::json;
 
 use crate::args::{GlobalOptions, ToolsTrustArgs};
-use crate::arguments::command_line;
+use crate::arguments::{command_line, quote_for_shell};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::{ResultPrinter, grant, note};
 use crate::terminal;
@@ -20,8 +20,14 @@ use mimir::setup::HostSetup;
 use crate::tools::is_file;
 
 mod named_rights;
+mod policy_file;
+mod worker_tools;
 
 pub(super) use named_rights::set_prefix;
+pub(super) use policy_file::beside as policy_beside;
+
+/// Maximum number of tools for which a line each explains that their calls still ask.
+const MAX_NAMED_QUESTIONS: usize = 8;
 
 /// Grants a plugin the rights that it needs, after the user has confirmed them.
 pub async fn trust(globals: &GlobalOptions, mut args: ToolsTrustArgs) -> CommandResult {
@@ -52,7 +58,13 @@ async fn grant_rights(
     name: &str,
 ) -> CommandResult {
     let registry = setup.registry().await.into_registry();
-    let mut plugin = find_plugin(&registry, name)?;
+    let mut plugin = match find_plugin(&registry, name) {
+        Ok(plugin) => plugin,
+        Err(unknown) => match worker_tools::find_worker_tools(setup, name).await? {
+            Some(tools) => tools,
+            None => return Err(unknown),
+        },
+    };
     let Some(tool) = plugin.first() else {
         return Err(CommandFailure::usage("the plugin has no tools"));
     };
@@ -79,6 +91,9 @@ async fn grant_rights(
             tool.name()
         )));
     }
+    if args.policy.is_none() && grants::is_foreign(tool) {
+        note_policy(setup, &location);
+    }
     for tool in plugin.iter_mut().filter(|tool| grants::is_foreign(tool)) {
         // The named rights become needs, so that they are shown and granted like declared ones.
         Arc::make_mut(tool).definition.needs = grants::retain_importable(tool, named.clone());
@@ -86,7 +101,7 @@ async fn grant_rights(
     let Some(tool) = plugin.first() else {
         return Err(CommandFailure::usage("the plugin has no tools"));
     };
-    setup.verify_description(&location).await?;
+    setup.verify_description(tool).await?;
     match &args.digest {
         Some(digest) if *digest != tool.origin.digest => {
             return Err(refused_trust(format!(
@@ -97,7 +112,12 @@ async fn grant_rights(
         Some(_) => {}
         None => {
             grant::show(&plugin, &args.without);
-            if !terminal::confirm("Grant this?")? {
+            if !terminal::confirm(&grant_question(&location))? {
+                if args.policy.is_some() {
+                    return Err(refused_trust(
+                        "nothing was granted; without a terminal, name the rights with `--host`, `--read`, `--write` and `--secret` instead of `--policy`, and the digest of the build".to_owned(),
+                    ));
+                }
                 return Err(refused_trust(format!(
                     "nothing was granted; without a terminal, name the digest of the build: `{} --digest {}`",
                     command_line(),
@@ -124,15 +144,44 @@ async fn grant_rights(
     Ok(ExitReason::Done)
 }
 
+/// Names the policy file beside a component of the workspace.
+fn note_policy(setup: &HostSetup, location: &str) {
+    if let Some(policy) = policy_beside(&setup.workspace.root().join(location)) {
+        let policy = quote_for_shell(&setup.workspace.display_path(&policy));
+        note(format_args!(
+            "beside it is a policy file of another host: `--policy {policy}` requests what it lists"
+        ));
+    }
+}
+
+/// Returns the question about the rights that were shown.
+fn grant_question(location: &str) -> String {
+    let location = mimir_core::text::visible(location);
+    format!(
+        "{location} asks for the rights above. If you answer y, its tools have them until it changes; if you answer n, nothing is granted. Grant them?"
+    )
+}
+
 /// Names the tools that need approval for each call despite the grant, and how to change that.
 fn note_remaining_questions(plugin: &[Arc<Tool>]) {
     let still_asking = plugin
         .iter()
         .filter(|tool| tool.source != ToolSource::Mcp && tool.definition.approval == Decision::Ask);
+    let still_asking: Vec<_> = still_asking.collect();
+    if let [first, _, ..] = still_asking[..]
+        && still_asking.len() > MAX_NAMED_QUESTIONS
+    {
+        let count = still_asking.len();
+        let name = first.name();
+        note(format_args!(
+            "Each call of these {count} tools still asks you. To allow the calls of one of them, use `mimir config set tools.{name}.approval allow`."
+        ));
+        return;
+    }
     for tool in still_asking {
         let name = tool.name();
         note(format_args!(
-            "`{name}` still asks before each call, as its author requires; use `mimir config set tools.{name}.approval allow` to change that"
+            "Each call of `{name}` still asks you, because its author has not declared that it may run without a question. To allow that, use `mimir config set tools.{name}.approval allow`."
         ));
     }
 }

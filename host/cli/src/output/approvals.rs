@@ -45,6 +45,9 @@ fn row(lease: &StoredApproval, process: Option<u32>, now: Timestamp) -> serde_js
         "reasons": lease.reasons, "addedBy": lease.added_by, "addedAt": lease.added_at,
         "expiresAt": lease.expires_at, "lastUsed": lease.last_used, "live": lease.is_live(now),
     });
+    if let Some(scope) = &lease.scope {
+        row["scope"] = scope.as_str().into();
+    }
     if let Some(process) = process {
         row["session"] = json!({ "process": process });
     }
@@ -76,10 +79,11 @@ fn print_text(
         };
         writeln!(
             out,
-            "{}  {} with {}{}",
+            "{}  {} with {}{}{}",
             styled(FAINT, lease.id.short()),
             styled(STRONG, visible(&lease.tool)),
             visible(&lease.pattern.describe()),
+            scope(lease),
             callers(lease)
         )?;
         writeln!(
@@ -90,6 +94,14 @@ fn print_text(
         )?;
     }
     Ok(())
+}
+
+/// Describes the object that an approval is limited to, such as a site; empty if there is no such limit.
+fn scope(lease: &StoredApproval) -> String {
+    lease
+        .scope
+        .as_ref()
+        .map_or_else(String::new, |scope| format!(", on {}", visible(scope)))
 }
 
 /// Describes the calling tools that an approval is limited to; empty if there is no such limit.

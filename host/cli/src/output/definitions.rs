@@ -9,16 +9,21 @@ use crate::args::DefinitionFormat;
 pub fn tool_definition(tool: &Tool, format: DefinitionFormat) -> Value {
     let definition = &tool.definition;
     let name = tool.name().as_str();
-    let schema = definition.input_schema.for_models();
+    let schema = || definition.input_schema.for_models();
     match format {
         DefinitionFormat::Openai => json!({
             "type": "function",
-            "function": { "name": name, "description": definition.description, "parameters": schema },
+            "function": { "name": name, "description": definition.description, "parameters": schema() },
         }),
         DefinitionFormat::Anthropic => json!({
             "name": name,
             "description": definition.description,
-            "input_schema": schema,
+            "input_schema": schema(),
+        }),
+        DefinitionFormat::OpenApi3 => json!({
+            "name": name,
+            "description": definition.description,
+            "input_schema": definition.input_schema.for_open_api(),
         }),
         // Shared with `mimir serve`, so that both print the same definition.
         DefinitionFormat::Mcp => {

@@ -27,11 +27,8 @@ pub fn show(plugin: &[Arc<Tool>], without: &[NeedKind]) {
     if first.source == ToolSource::Mcp {
         return show_server(plugin);
     }
-    for tool in plugin {
-        let mut needs = tool.definition.needs.clone();
-        without.iter().for_each(|kind| needs.clear(*kind));
-        note(format_args!("`{}` may", tool.name()));
-        let lines = needs.lines();
+    for (tools, lines) in tools_by_rights(plugin, without) {
+        note(format_args!("{tools} may"));
         if lines.is_empty() {
             note(styled(FAINT, "  only compute"));
         }
@@ -46,6 +43,41 @@ pub fn show(plugin: &[Arc<Tool>], without: &[NeedKind]) {
             .iter()
             .for_each(|proof| note(format_args!("  - {proof}")));
     }
+}
+
+/// Number of tools of a plugin from which on tools with the same rights are shown together.
+const GROUPED_TOOLS: usize = 10;
+
+/// Number of tools that are named in such a group.
+const NAMED_TOOLS: usize = 5;
+
+/// Returns names of tools with the lines of their rights: each tool, or groups if there are many tools.
+fn tools_by_rights(plugin: &[Arc<Tool>], without: &[NeedKind]) -> Vec<(String, Vec<String>)> {
+    let mut groups: Vec<(Vec<String>, Vec<String>)> = Vec::new();
+    for tool in plugin {
+        let mut needs = tool.definition.needs.clone();
+        without.iter().for_each(|kind| needs.clear(*kind));
+        let (name, lines) = (format!("`{}`", tool.name()), needs.lines());
+        let is_grouped = plugin.len() >= GROUPED_TOOLS;
+        let known = groups
+            .iter_mut()
+            .find(|(_, known)| is_grouped && *known == lines);
+        match known {
+            Some((names, _)) => names.push(name),
+            None => groups.push((vec![name], lines)),
+        }
+    }
+    let shown = |names: Vec<String>| {
+        let named: Vec<&str> = names.iter().take(NAMED_TOOLS).map(String::as_str).collect();
+        let named = named.join(", ");
+        match names.len().saturating_sub(NAMED_TOOLS) {
+            0 => named,
+            1 => format!("{named} and one more tool"),
+            more => format!("{named} and {more} more tools"),
+        }
+    };
+    let groups = groups.into_iter();
+    groups.map(|(names, lines)| (shown(names), lines)).collect()
 }
 
 /// Prints a server and its tools, with the texts that a model would read.

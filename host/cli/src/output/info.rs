@@ -234,7 +234,7 @@ fn print_text(out: &mut dyn Write, tool: &Tool, info: &ToolInfo<'_>) -> io::Resu
         )?;
     }
     if uses_wasi_03(info.imports) {
-        let note = "experimental in wasmtime; folders cannot be granted through it".to_owned();
+        let note = "experimental in wasmtime".to_owned();
         list(out, "WASI 0.3", &[note], "")?;
     }
     if let Some(stored) = info.stored {

@@ -156,8 +156,8 @@ fn remedies_heading(code: ToolErrorCode) -> &'static str {
     match code {
         ToolErrorCode::PermissionDenied
         | ToolErrorCode::ApprovalDenied
-        | ToolErrorCode::PolicyDenied => "to allow it",
-        _ => "to fix it",
+        | ToolErrorCode::PolicyDenied => "To allow this, do the following:",
+        _ => "To fix this, do the following:",
     }
 }
 
@@ -179,6 +179,12 @@ fn short_message(error: &ToolError) -> &str {
     }
 }
 
+/// Returns what a failed validation calls the whole value: `the arguments` or `the result`.
+fn validated_value(error: &ToolError) -> &str {
+    let subject = short_message(error).strip_suffix(" must match the schema");
+    subject.unwrap_or("the value")
+}
+
 fn failures(error: &ToolError) -> Option<&Vec<Value>> {
     error.details.as_ref()?.get("failures")?.as_array()
 }
@@ -189,9 +195,13 @@ fn details(error: &ToolError) -> Vec<String> {
         return failures
             .iter()
             .map(|failure| {
-                let path = line(&failure["path"]);
-                let path = if path.is_empty() { "/" } else { &path };
-                format!("{path}: {}", line(&failure["message"]))
+                let (path, message) = (line(&failure["path"]), line(&failure["message"]));
+                match path.as_str() {
+                    // The number of further failures has no position.
+                    "" if message.starts_with("and ") => message,
+                    "" => format!("{}: {message}", validated_value(error)),
+                    path => format!("{path}: {message}"),
+                }
             })
             .collect();
     }
@@ -224,16 +234,18 @@ mod tests {
 
     #[test]
     fn error_output_has_a_line_for_each_failure() {
-        let error = ToolError::invalid_input("the arguments must match the schema: /n: is wrong; /: has more")
+        let error = ToolError::invalid_input("the arguments must match the schema: /n: is wrong; the arguments: has more")
             .with_details(json!({"failures": [{"path": "/n", "message": "is wrong"}, {"path": "", "message": "has more"}]}));
         assert_eq!(short_message(&error), "the arguments must match the schema");
-        assert_eq!(details(&error), ["/n: is wrong", "/: has more"]);
+        assert_eq!(details(&error), ["/n: is wrong", "the arguments: has more"]);
     }
 
     #[test]
     fn remedies_are_called_a_permission_only_after_a_refusal() {
-        assert_eq!(remedies_heading(ToolErrorCode::PolicyDenied), "to allow it");
-        assert_eq!(remedies_heading(ToolErrorCode::Unavailable), "to fix it");
+        let heading = remedies_heading(ToolErrorCode::PolicyDenied);
+        assert_eq!(heading, "To allow this, do the following:");
+        let heading = remedies_heading(ToolErrorCode::Unavailable);
+        assert_eq!(heading, "To fix this, do the following:");
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! Progress lines on stderr. Only this module draws them, so that no line overwrites a message or an open question.
 
+use std::collections::VecDeque;
 use std::io::IsTerminal as _;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use mimir_core::text::prefix;
 use parking_lot::Mutex;
 
 use super::stderr_queue::is_output_held;
@@ -14,6 +16,15 @@ const SHOW_DELAY: Duration = Duration::from_millis(500);
 
 /// Time between two frames of a spinner.
 const FRAME_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Number of messages that stay visible below a line without a total.
+const TAIL_LINES: usize = 6;
+
+/// Indentation of these messages.
+const TAIL_INDENT: &str = "  ";
+
+/// Assumed width of a terminal that does not report its width.
+const DEFAULT_WIDTH: usize = 80;
 
 /// Steps of a bar that fills with time.
 const BAR_STEPS: u64 = 100;
@@ -83,6 +94,8 @@ pub struct ProgressLine {
 struct ProgressLineState {
     bar: Option<ProgressBar>,
     is_over: bool,
+    /// The latest messages without a total, the oldest first.
+    latest: VecDeque<String>,
 }
 
 impl ProgressLine {
@@ -145,27 +158,64 @@ impl ProgressLine {
 
     /// Shows the progress made so far.
     pub fn progress(&self, done: u64, total: Option<u64>, message: Option<String>) {
+        self.update(|bar, _| {
+            let template = match total {
+                Some(total) => {
+                    bar.set_length(total);
+                    "{bar:30} {pos}/{len} {msg}"
+                }
+                None => "{spinner} {pos} {msg} {elapsed}",
+            };
+            set_template(bar, template);
+            bar.set_position(done);
+            if let Some(message) = message {
+                bar.set_message(message);
+            }
+        });
+    }
+
+    /// Adds a message, usually a line of a program's output. The latest messages stay visible below `title`.
+    pub fn add_message(&self, title: &str, message: String) {
+        self.state.lock().push_message(message);
+        self.update(|bar, tail| {
+            set_template(bar, "{spinner} {prefix} {elapsed}{msg}");
+            bar.set_prefix(title.to_owned());
+            bar.set_message(tail);
+        });
+    }
+
+    /// Runs `change` with the bar and the text of the latest messages, unless it is too early to show a line.
+    fn update(&self, change: impl FnOnce(&ProgressBar, String)) {
         if self.start.elapsed() < SHOW_DELAY || is_output_held() {
             return;
         }
         let mut state = self.state.lock();
+        let tail = state.tail();
         let bar = state
             .bar
             .get_or_insert_with(|| add_bar(ProgressBar::new_spinner()));
-        let template = match total {
-            Some(total) => {
-                bar.set_length(total);
-                "{bar:30} {pos}/{len} {msg}"
-            }
-            None => "{spinner} {pos} {msg} {elapsed}",
-        };
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
+        change(bar, tail);
+    }
+}
+
+impl ProgressLineState {
+    /// Adds the latest message, and removes one that is no longer visible.
+    fn push_message(&mut self, message: String) {
+        if self.latest.len() == TAIL_LINES {
+            self.latest.pop_front();
         }
-        bar.set_position(done);
-        if let Some(message) = message {
-            bar.set_message(message);
-        }
+        self.latest.push_back(message);
+    }
+
+    /// Returns the latest messages, each on a line of its own that fits into the terminal.
+    fn tail(&self) -> String {
+        let size = terminal_size::terminal_size_of(std::io::stderr());
+        let width = size.map_or(DEFAULT_WIDTH, |(width, _)| usize::from(width.0));
+        let room = width.saturating_sub(TAIL_INDENT.len() + 1);
+        let lines = self.latest.iter();
+        lines
+            .map(|line| format!("\n{TAIL_INDENT}{}", prefix(line, room)))
+            .collect()
     }
 }
 
@@ -179,6 +229,12 @@ impl Drop for ProgressLine {
     }
 }
 
+fn set_template(bar: &ProgressBar, template: &str) {
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+}
+
 fn with_template(bar: ProgressBar, template: &str) -> ProgressBar {
     match ProgressStyle::with_template(template) {
         Ok(style) => bar.with_style(style),
@@ -189,6 +245,21 @@ fn with_template(bar: ProgressBar, template: &str) -> ProgressBar {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn progress_tail_has_the_latest_messages_only() {
+        let mut state = ProgressLineState::default();
+        for number in 0..TAIL_LINES + 2 {
+            state.push_message(format!("line {number} {}", "x".repeat(500)));
+        }
+        let tail = state.tail();
+        let lines: Vec<&str> = tail.lines().skip(1).collect();
+        assert_eq!(lines.len(), TAIL_LINES);
+        assert!(
+            lines[0].starts_with("  line 2 ") && lines[0].len() < 500,
+            "{tail}"
+        );
+    }
 
     #[test]
     fn bar_fills_with_time_and_waits_before_its_end() {

@@ -225,7 +225,7 @@ impl SetupReport {
         if let Some(error) = &self.error {
             let message = format!("{} [{}]", error.message(), error.code());
             labelled_note(BAD, "error:", message);
-            print_steps("to fix it", error.remedies());
+            print_steps("To fix this, do the following:", error.remedies());
         }
     }
 

@@ -57,9 +57,14 @@ pub fn list(
 fn print_list(out: &mut dyn Write, syntax: CommandSyntax, list: &ToolList<'_>) -> io::Result<()> {
     writeln!(out, "Available Tools:\n")?;
     let mut unlisted = Vec::new();
+    let mut only_searched = 0;
     let marks = SwitchMarks::new();
     let width = description_width();
     for row in &list.tools {
+        if row.enabled && row.only_searched {
+            only_searched += 1;
+            continue;
+        }
         if row.enabled && !row.listed {
             unlisted.push(row.name.as_str());
             continue;
@@ -77,6 +82,12 @@ fn print_list(out: &mut dyn Write, syntax: CommandSyntax, list: &ToolList<'_>) -
         let line = format!(
             "Callable, but not shown to models under this profile: {}",
             unlisted.join(", ")
+        );
+        writeln!(out, "\n{}", styled(FAINT, line))?;
+    }
+    if only_searched > 0 {
+        let line = format!(
+            "Found by models through tool search: {only_searched} browser tools (`mimir help browser`)"
         );
         writeln!(out, "\n{}", styled(FAINT, line))?;
     }

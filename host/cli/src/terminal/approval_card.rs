@@ -52,7 +52,7 @@ pub fn render_card(card: &Card, width: usize) -> RenderedCard {
     head.push(format!("  risk    {risk}"));
 
     let mut arguments = vec!["  arguments".to_owned()];
-    quote(&mut arguments, &card.arguments, width);
+    quote(&mut arguments, &card.readable_arguments(), width);
 
     let mut tail = Vec::new();
     for section in card.sections() {

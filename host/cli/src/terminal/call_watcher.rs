@@ -43,7 +43,10 @@ impl CallObserver for CallWatcher {
     fn progress(&self, progress: CallProgress) {
         if let Some(line) = &*self.line() {
             let message = progress.message.as_deref().map(visible);
-            line.progress(progress.done, progress.total, message);
+            match (progress.total, message) {
+                (None, Some(message)) => line.add_message(&self.tool, message),
+                (total, message) => line.progress(progress.done, total, message),
+            }
         }
     }
 

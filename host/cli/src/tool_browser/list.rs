@@ -252,7 +252,9 @@ impl BrowserItem {
         Self {
             source: tool.source,
             enabled,
-            listed: enabled && snapshot.policy.is_shown(tool),
+            listed: enabled
+                && snapshot.policy.is_shown(tool)
+                && !snapshot.policy.is_only_searched(tool),
             tokens: costs.tool_cost(tool, DefinitionFormat::Openai).tokens,
             about,
             text,

@@ -38,6 +38,9 @@ pub struct ToolRow<'a> {
     /// Token cost of the definition, if costs are shown.
     #[serde(flatten)]
     pub cost: Option<TokenCost>,
+    /// True if models find the tool only by search.
+    #[serde(skip)]
+    pub only_searched: bool,
     group: &'static str,
     risk: &'static str,
     /// Description of the tool.
@@ -79,8 +82,11 @@ impl<'a> ToolRow<'a> {
             aliases: &tool.aliases,
             source: tool.source,
             enabled,
-            listed: enabled && snapshot.policy.is_shown(tool),
+            listed: enabled
+                && snapshot.policy.is_shown(tool)
+                && !snapshot.policy.is_only_searched(tool),
             cost,
+            only_searched: snapshot.policy.is_only_searched(tool),
             group: definition.group.as_str(),
             risk: definition.risk.as_str(),
             description: &definition.description,

@@ -68,6 +68,7 @@ impl TokenCosts {
         match format {
             DefinitionFormat::Openai => self.cached_or_counted(key("openai"), text),
             DefinitionFormat::Anthropic => self.cached_or_counted(key("anthropic"), text),
+            DefinitionFormat::OpenApi3 => self.cached_or_counted(key("openApi3"), text),
             // Not by parts, because this format also contains titles, hints and the output schema.
             DefinitionFormat::Mcp => self.text_tokens(&text()),
         }

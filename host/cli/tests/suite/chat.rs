@@ -174,7 +174,7 @@ fn chat_supports_multiline_input_completion_and_history() {
     );
     screen.see("both");
     // Tab completes commands and tools, and the history has earlier lines.
-    screen.press(&["/", "c", "o", "Tab", "Enter"]);
+    screen.press(&["/", "c", "o", "s", "Tab", "Enter"]);
     screen.see("3 answers, 1 call");
     screen.press(&["u", "s", "e", "Space", "r", "e", "a", "d", "_", "Tab"]);
     screen.see("use read_file");
@@ -358,4 +358,82 @@ fn chat_argument_editor_is_ended_with_its_prompt() {
         screen.see("echo he''re");
         screen.see("\nhere");
     }
+}
+
+#[test]
+#[ignore = "needs tmux"]
+fn chat_shows_live_output_and_diffs_of_changed_files() {
+    let steps = vec![
+        calls(
+            "exec",
+            json!({"command": "for n in 1 2 3; do echo live $n; sleep 1; done; echo over"}),
+        ),
+        calls(
+            "write_file",
+            json!({"path": "notes.txt", "content": "the answer is 43\nand \u{1b}[2Jmore\n"}),
+        ),
+        calls(
+            "write_file",
+            json!({"path": "notes.txt", "content": "asked\n"}),
+        ),
+        says("all done"),
+    ];
+    let settings = "sandbox: none\nexecApprovals: {mode: full}\n\
+        tools: {write_file: {rules: [{when: {content: {glob: \"asked*\"}}, decision: ask}], approval: allow}}\n";
+    let screen = Screen::new("diff", steps, settings);
+    screen.chat("");
+    screen.line("change it");
+    screen.see("  live 2");
+    screen.see("✓ exec");
+    screen.see("-the answer is 42");
+    screen.see("+the answer is 43");
+    let shown = screen.shown();
+    assert!(
+        shown.contains("notes.txt +2 -1") && shown.contains("+and "),
+        "{shown}"
+    );
+    assert!(shown.contains("→ exec"), "the screen was cleared: {shown}");
+    // The lines of the command are gone with its progress line.
+    assert!(!shown.contains("\n  live 2"), "{shown}");
+    // A diff leaves the next question alone.
+    screen.see("[n]o >");
+    std::thread::sleep(Duration::from_millis(300));
+    screen.line("y");
+    screen.see("all done");
+    screen.see("+asked");
+    screen.leave();
+    screen.line("clear");
+    screen.line(&format!("{} chat --list", env!("CARGO_BIN_EXE_mimir")));
+    screen.see("4 answers  change it");
+}
+
+#[test]
+#[ignore = "needs tmux"]
+fn chat_compact_shows_progress_and_can_be_cancelled() {
+    let long: &'static str = Box::leak("many words ".repeat(300).into_boxed_str());
+    let steps = vec![
+        says(long),
+        Step::Hangs(""),
+        says("a summary"),
+        says("after it"),
+    ];
+    let screen = Screen::new("compact", steps, "");
+    screen.chat("");
+    screen.line("talk");
+    screen.see("many words");
+    screen.line("/compact");
+    screen.asked(2);
+    std::thread::sleep(Duration::from_millis(500));
+    screen.press(&["C-c"]);
+    screen.see("stopped");
+    screen.line("/compact");
+    screen.see("2 older messages were summarised");
+    screen.line("go on");
+    screen.see("after it");
+    let last = screen.asked(4);
+    assert!(
+        last.contains("a summary") && !last.contains("many words"),
+        "{last}"
+    );
+    screen.leave();
 }

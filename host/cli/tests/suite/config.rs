@@ -447,3 +447,28 @@ fn config_check_warns_of_tools_that_do_not_exist() {
     let (_, out, _) = run(home.path(), &["config", "check", "--json"]);
     assert_eq!(json(&out)["warnings"].as_array().unwrap().len(), 1, "{out}");
 }
+
+#[test]
+fn config_set_warns_about_a_setting_without_effect() {
+    let home = with(b"");
+    let (code, _, err) = run(
+        home.path(),
+        &["config", "set", "tools.web_fetch.retries", "3"],
+    );
+    assert_eq!(code, 0, "{err}");
+    assert!(
+        err.contains("tools.web_fetch.retries changes nothing"),
+        "{err}"
+    );
+    let (_, out, err) = run(home.path(), &["config", "check"]);
+    assert!(
+        format!("{out}{err}").contains("retries changes nothing"),
+        "{out}{err}"
+    );
+
+    let (_, _, err) = run(
+        home.path(),
+        &["config", "set", "tools.read_file.retries", "3"],
+    );
+    assert!(!err.contains("changes nothing"), "{err}");
+}

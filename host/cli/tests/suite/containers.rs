@@ -84,3 +84,79 @@ fn container_image_that_is_missing_is_not_pulled() {
         "{output:#}"
     );
 }
+
+/// The ID of an image of the engine, from its API on the socket.
+fn image_id(name: &str) -> String {
+    use std::io::{Read as _, Write as _};
+    let socket = std::env::var("DOCKER_HOST").unwrap();
+    let socket = socket.strip_prefix("unix://").unwrap();
+    let mut stream = std::os::unix::net::UnixStream::connect(socket).unwrap();
+    let request = format!("GET /images/{name}/json HTTP/1.0\r\nHost: engine\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let id = answer
+        .split("\"Id\":\"")
+        .nth(1)
+        .unwrap_or_else(|| panic!("{answer}"));
+    let id = id.split('"').next().unwrap();
+    format!("sha256:{}", id.trim_start_matches("sha256:"))
+}
+
+/// The image has a `node` that prints its user, its files, and whether it can write and has a network.
+#[test]
+#[ignore = "needs a container engine"]
+fn container_runs_a_yaml_tool_in_its_image() {
+    let fixture = CommandWorkspace::with("sandbox: process");
+    let work = fixture.path().join("work");
+    std::fs::write(work.join("a.txt"), "").unwrap();
+    let tools = work.join(".mimir/tools");
+    std::fs::create_dir_all(&tools).unwrap();
+    let id = image_id("mimir-test/code");
+    let write = |id: &str, workspace: &str| {
+        let tool = format!(
+            "name: probe\ndescription: Probes.\nschema: {{type: object}}\nruntime: node\npermissions: {{autoAccept: true}}\nplatform:\n  docker: {{image: mimir-test/code, id: '{id}', workspace: {workspace}}}\ncode: |\n  export const execute = () => 'not run by the probe';\n"
+        );
+        std::fs::write(tools.join("probe.yml"), tool).unwrap();
+    };
+    let trust = || {
+        let (_, shown) = fixture.mimir(&["tools", "trust", "probe"]);
+        let shown = shown.to_string();
+        let digest = shown
+            .split("--digest ")
+            .nth(1)
+            .unwrap_or_else(|| panic!("{shown}"));
+        let digest: String = digest.chars().take_while(char::is_ascii_hexdigit).collect();
+        let (code, output) = fixture.mimir(&["tools", "trust", "probe", "--digest", &digest]);
+        assert_eq!(code, 0, "{output:#}");
+    };
+    write(&id, "none");
+    let (code, output) = fixture.mimir(&["call", "probe"]);
+    assert_ne!(code, 0, "not granted: {output:#}");
+    for (workspace, expected) in [
+        ("none", "files: - writable loopback"),
+        ("read", "files: a.txt read-only loopback"),
+        ("write", "files: a.txt writable loopback"),
+    ] {
+        write(&id, workspace);
+        trust();
+        let (code, output) = fixture.mimir(&["call", "--approve", "always", "probe"]);
+        assert_eq!(code, 0, "{output:#}");
+        assert!(
+            output.to_string().contains(expected),
+            "{workspace}: {output:#}"
+        );
+    }
+    // The probe of `write` has left a file; that of `none` wrote to a folder of the container.
+    assert!(work.join("new").exists());
+    write(&format!("sha256:{}", "0".repeat(64)), "none");
+    trust();
+    let (_, output) = fixture.mimir(&["call", "--approve", "always", "probe"]);
+    assert_eq!(output["error"]["code"], "UNAVAILABLE", "{output:#}");
+    let text = output.to_string();
+    assert!(
+        text.contains("the container of mimir-test/code (sha256:0000")
+            && text.contains("pull NAME"),
+        "{text}"
+    );
+}

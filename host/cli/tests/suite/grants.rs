@@ -160,6 +160,29 @@ fn grant_of_wider_rights_needs_more_than_approve_always() {
 }
 
 #[test]
+fn tools_add_does_not_take_the_name_of_another_tool() {
+    let home = workspace();
+    let home = home.path();
+    let file = home.join("prob.wasm");
+    fs::write(&file, plugin(Build::Same(1))).unwrap();
+    done(home, &["tools", "add", file.to_str().unwrap()]);
+    // Its name comes first, so its tools would.
+    let other = home.join("a_prob.wasm");
+    fs::copy(&file, &other).unwrap();
+    let other = other.to_str().unwrap();
+    let (code, _, err) = run(home, &["tools", "add", other]);
+    assert_eq!(code, 1, "{err}");
+    assert!(
+        err.contains("prob.wasm already has a tool `prob_search`")
+            && err.contains("--prefix a_prob_"),
+        "{err}"
+    );
+    assert!(!home.join(".mimir/tools/a_prob.wasm").exists());
+    let added = json(home, &["tools", "add", other, "--prefix", "a_prob_"]);
+    assert_eq!(added["tools"][0], "a_prob_prob_search");
+}
+
+#[test]
 fn tools_add_checks_the_digest_and_is_audited() {
     let home = workspace();
     let home = home.path();
@@ -330,6 +353,71 @@ fn foreign_program() -> Vec<u8> {
         .status();
     assert!(status.unwrap().success());
     fs::read(&built).unwrap()
+}
+
+#[cfg(unix)]
+#[test]
+fn trust_takes_a_policy_file_as_requests() {
+    let home = workspace();
+    let home = home.path();
+    fs::create_dir(home.join("docs")).unwrap();
+    fs::write(home.join("docs/a.txt"), "from docs").unwrap();
+    fs::write(home.join(".mimir/tools/reader.wasm"), foreign_program()).unwrap();
+    let policy = home.join(".mimir/tools/reader.policy.yaml");
+    let text = "\
+version: '1.0'
+permissions:
+  network: {allow: [{host: api.example.com}]}
+  environment: {allow: [{key: API_KEY}]}
+  storage:
+    allow:
+      - {uri: 'fs://docs/**', access: [read]}
+      - {uri: 'fs:///', access: [read, write]}
+";
+    fs::write(&policy, text).unwrap();
+    let (_, _, output) = run(home, &["tools", "list"]);
+    assert!(!output.contains("policy"), "it is not a tool: {output}");
+    let read = || {
+        let args = serde_json::json!({ "args": ["read", "docs/a.txt"] }).to_string();
+        run(home, &["call", "reader", "--approve", "never", &args])
+    };
+    // Without a person, the file grants nothing.
+    assert_eq!(read().0, 1);
+    let (_, _, output) = run(home, &["tools", "trust", "reader", "--read", "docs"]);
+    assert!(
+        output.contains("`--policy .mimir/tools/reader.policy.yaml`"),
+        "{output}"
+    );
+    let policy = policy.to_str().unwrap();
+    let words = ["tools", "trust", "reader", "--policy", policy];
+    let (code, _, output) = run(home, &words);
+    assert_eq!(code, 3, "{output}");
+    for line in [
+        "not requested: the variable `API_KEY`: pass its value with `--env API_KEY=VALUE`",
+        "not requested: the path `/`: it is not a folder below the workspace",
+        "not requested: rights that the component has no import for",
+        "read `docs`",
+    ] {
+        assert!(output.contains(line), "{line}: {output}");
+    }
+    assert_eq!(read().0, 1);
+    // The digest of the component does not confirm what the file requests.
+    let digest = json(home, &["tools", "info", "reader"])["digest"].clone();
+    let digest = ["--digest", digest.as_str().unwrap()];
+    let (code, _, output) = run(home, &[&words[..], &digest].concat());
+    assert_eq!(code, 2, "{output}");
+    assert_eq!(read().0, 1);
+    let words = ["tools", "trust", "reader", "--read", "docs"];
+    done(home, &[&words[..], &digest].concat());
+    assert_eq!(read().1.trim(), "from docs");
+
+    fs::write(home.join("other.yaml"), "name: x").unwrap();
+    let (code, _, output) = run(
+        home,
+        &["tools", "trust", "reader", "--policy", "other.yaml"],
+    );
+    assert_eq!(code, 2, "{output}");
+    assert!(output.contains("`policy.yaml` of wassette"), "{output}");
 }
 
 #[cfg(unix)]

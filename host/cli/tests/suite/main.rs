@@ -6,10 +6,12 @@ mod kit;
 // With little address space there is no memory pool: calls still work, and `doctor` reports it.
 mod address_space;
 // `mimir run` and `mimir chat` with a scripted model on a local port.
+mod agent_context;
 mod agents;
 // `mimir audit` and the keys of `audit`, in a shell.
 mod audit;
 // `mimir tools build`: what is installed, and what a failed installation leaves in place.
+mod browser;
 mod build_install;
 // `mimir tools build`: hostile builds, and messages that hold for all languages.
 mod builds;
@@ -19,6 +21,7 @@ mod chat;
 mod code;
 // Code of `run_code` that calls other tools: under the same rules, approval and audit log as a model's own calls.
 mod code_calls;
+mod code_search;
 // Compiling a component is limited in size, time and memory, and ends with the call that needs it.
 mod compile;
 // `mimir config`.
@@ -41,8 +44,13 @@ mod gates;
 // Grants and approvals of a person, in a shell and a terminal: plugins, rebuilt plugins, a lock file that is removed
 // and restored, stored approvals.
 mod grants;
+// `install_package`, with a local registry and with public ones.
+#[cfg(target_os = "linux")]
+mod install_package;
 // Settings keys that only the whole program enforces. `tests/keys` relies on these tests.
 mod keys;
+// `mimir tools import openapi`: tools for an HTTP API, with a server on a local port.
+mod openapi;
 // `mimir tools build` for plugins in Python, Go, C, C++ and Zig.
 #[cfg(target_os = "linux")]
 mod languages;
@@ -66,6 +74,8 @@ mod policy;
 mod process;
 // Tools in Python, bash and node, and `run_code` in WebAssembly.
 mod programs;
+// `run_tests` and `format_code` on small projects of each ecosystem.
+mod project;
 // `mimir redact` in a shell.
 mod redact;
 // The tool `git` in repositories that try to run programs, and in those whose result must mention what it leaves out.
@@ -82,6 +92,8 @@ mod scripts_bounds;
 mod scripts_http;
 // Tools in YAML files: the template for a new one, and the schema for editors.
 mod scripts_new;
+// Arguments, names and settings that models and configs know from other tools.
+mod second_forms;
 // `mimir serve`: the binary as an agent starts it.
 mod serve;
 // `mimir serve --http`: access control, both protocol generations, and shutdown.
@@ -108,5 +120,7 @@ mod undo;
 mod watch;
 // Paths of Windows: refused or resolved such that the rules hold.
 mod windows;
+// Tools that only a worker has: modules and npm packages.
+mod worker_modules;
 // Workers: `mimir run --worker` and the tool `worker_call`, with a scripted model.
 mod workers;

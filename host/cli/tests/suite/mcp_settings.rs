@@ -217,3 +217,106 @@ fn mcp_server_over_stdio_is_trusted_and_called() {
     assert!(text.contains("of the other project"), "{called}");
     assert_eq!(called["label"]["trust"], "untrusted");
 }
+
+/// Starts a registry on a local port with one server, and returns its URL and the requests it gets.
+fn start_registry(server: Value) -> (String, std::sync::Arc<parking_lot::Mutex<Vec<String>>>) {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let requests = std::sync::Arc::<parking_lot::Mutex<Vec<String>>>::default();
+    let recorder = std::sync::Arc::clone(&requests);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let mut head = [0; 8192];
+            let count = stream.read(&mut head).unwrap_or(0);
+            let head = String::from_utf8_lossy(&head[..count]).into_owned();
+            let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+            let (status, body) = match &*path {
+                "/v0.1/servers/io.example%2Fgone/versions/latest" => (
+                    "200 OK",
+                    json!({
+                        "server": {"name": "io.example/gone"},
+                        "_meta": {"io.modelcontextprotocol.registry/official": {"status": "deleted"}},
+                    }),
+                ),
+                "/v0.1/servers/io.example%2Fweb/versions/latest"
+                | "/v0.1/servers/io.example%2Fweb/versions/9" => {
+                    ("200 OK", json!({ "server": server }))
+                }
+                path if path.contains("search=") => {
+                    ("200 OK", json!({"servers": [{ "server": server }]}))
+                }
+                _ => ("404 Not Found", json!({"title": "Not Found"})),
+            };
+            recorder.lock().push(path);
+            let body = body.to_string();
+            let head = format!(
+                "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                body.len()
+            );
+            let _ = stream.write_all(format!("{head}{body}").as_bytes());
+        }
+    });
+    (url, requests)
+}
+
+#[test]
+fn mcp_add_takes_a_server_from_the_registry() {
+    let folder = workspace("Greets somebody.");
+    let home = folder.path();
+    let (web, _) = listen();
+    let (registry, requests) = start_registry(json!({
+        "name": "io.example/web", "description": "Reaches \u{1b}[2Jthe web.", "version": "1.0.0",
+        "remotes": [{"type": "streamable-http", "url": web, "headers": [
+            {"name": "Authorization", "value": "Bearer {key}", "isSecret": true,
+                "variables": {"key": {"isSecret": true}}}]}],
+    }));
+    let settings = json!({"mcp": {"registry": registry}}).to_string();
+    std::fs::write(home.join(".mimir/config.yml"), settings).unwrap();
+    // The address of a registry in a checkout counts after it was accepted.
+    let add = ["mcp", "add", "--registry", "io.example/web", "--no-start"];
+    assert_eq!(run(home, &["policy", "accept", "--yes"]).0, 0);
+    // Without a person, no server of a registry is started with secrets.
+    let digest = "0".repeat(64);
+    let approve = ["--approve", digest.as_str()];
+    for more in [&approve[..0], &approve[..]] {
+        let words = [&add[..4], more].concat();
+        let (code, refused) = json_of(home, &words);
+        assert_ne!(code, 0);
+        assert_eq!(refused["error"]["code"], "APPROVAL_DENIED", "{refused}");
+    }
+    let text = std::fs::read_to_string(home.join(".mimir/config.yml")).unwrap();
+    assert!(!text.contains("${KEY}"), "{text}");
+    requests.lock().clear();
+    let (code, out, err) = run(home, &add);
+    assert_eq!(code, 0, "{out}{err}");
+    for part in [
+        "io.example/web 1.0.0",
+        "mimir secrets set KEY",
+        "your secret KEY goes to",
+    ] {
+        assert!(err.contains(part), "{part}: {err}");
+    }
+    assert!(!err.contains('\u{1b}'), "{err}");
+    let text = std::fs::read_to_string(home.join(".mimir/config.yml")).unwrap();
+    assert!(
+        text.contains("Bearer ${KEY}") && text.contains(&web),
+        "{text}"
+    );
+    assert_eq!(
+        *requests.lock(),
+        ["/v0.1/servers/io.example%2Fweb/versions/latest"]
+    );
+    let (code, refused) = json_of(home, &["mcp", "add", "x", "--registry", "io.example/wbe@2"]);
+    assert_ne!(code, 0);
+    assert_eq!(refused["error"]["code"], "NOT_FOUND", "{refused}");
+    assert!(refused.to_string().contains("io.example/web"), "{refused}");
+    for (name, words) in [
+        ("io.example/gone", "was deleted"),
+        ("io.example/web@9", "another version"),
+    ] {
+        let (code, refused) = json_of(home, &["mcp", "add", "x", "--registry", name]);
+        assert_ne!(code, 0);
+        assert!(refused.to_string().contains(words), "{refused}");
+    }
+}

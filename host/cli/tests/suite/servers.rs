@@ -468,6 +468,80 @@ fn mcp_trust_of_own_data_needs_confirmation_by_digest() {
     let config = fs::read_to_string(home.join(".mimir/config.yml")).unwrap();
     let written = config.rsplit_once("mcp_one_greet:").unwrap().1;
     assert!(written.contains("outputTrust: verified"), "{written}");
+    assert!(written.contains("server: one"), "{written}");
+    // A later review that allows less takes the permission back.
+    let less = [
+        "mcp",
+        "trust",
+        "one",
+        "--allow",
+        "none",
+        "--approve",
+        digest,
+    ];
+    let (code, _, err) = run(home, &less);
+    assert_eq!(code, 0, "{err}");
+    let config = fs::read_to_string(home.join(".mimir/config.yml")).unwrap();
+    let written = config.rsplit_once("mcp_one_greet:").unwrap().1;
+    assert!(written.contains("approval: ask"), "{written}");
+    assert!(!written.contains("approval: allow"), "{written}");
+}
+
+#[test]
+fn mcp_trust_grants_nothing_to_built_in_tools_of_the_same_name() {
+    let folder = workspace("Sends a text.");
+    let home = folder.path();
+    let script = fs::read_to_string(home.join("server.sh")).unwrap();
+    // One tool has the name of a built-in tool, one that of an alias of one, and one a name of its own.
+    for (name, is_shadowed) in [("write_file", true), ("bash", true), ("salute", false)] {
+        let old = r#"{\"name\":\"greet\","#;
+        let renamed = script.replace(old, &old.replace("greet", name));
+        assert!(renamed.contains(name), "{renamed}");
+        fs::write(home.join("server.sh"), renamed).unwrap();
+        let server = format!("of-{}", name.replace('_', "-"));
+        add(home, &server, &["--prefix", ""]);
+        let (_, tested) = json_of(home, &["mcp", "test", &server]);
+        let digest = tested["digest"].as_str().unwrap();
+        let trust = [
+            "mcp",
+            "trust",
+            &server,
+            "--allow",
+            "all",
+            "--own-data",
+            "--approve",
+            digest,
+        ];
+        let (code, trusted) = json_of(home, &trust);
+        assert_eq!(code, 0, "{trusted}");
+        let expected = if is_shadowed {
+            json!([name])
+        } else {
+            json!([])
+        };
+        assert_eq!(trusted["shadowed"], expected, "{trusted}");
+        let config = fs::read_to_string(home.join(".mimir/config.yml")).unwrap();
+        assert_eq!(config.contains("approval: allow"), !is_shadowed, "{config}");
+    }
+    let config = fs::read_to_string(home.join(".mimir/config.yml")).unwrap();
+    let written = config.rsplit_once("salute:").unwrap().1;
+    assert!(written.contains("server: of-salute"), "{written}");
+    fs::write(home.join("note.txt"), "old").unwrap();
+    for call in [
+        &[
+            "call",
+            "write_file",
+            r#"{"path": "note.txt", "content": "new"}"#,
+        ][..],
+        &["call", "exec", r#"{"command": "rm note.txt"}"#],
+    ] {
+        let (code, refused) = json_of(home, call);
+        assert_eq!(
+            (code, &refused["error"]["code"]),
+            (3, &json!("APPROVAL_DENIED")),
+            "{refused}"
+        );
+    }
 }
 
 #[test]
@@ -509,4 +583,96 @@ fn mcp_server_with_changed_prompts_is_reported_as_changed() {
     );
     // Its tool is unchanged.
     assert!(!out.contains("changed:"), "{out}");
+}
+
+/// Waits until `mimir mcp status` shows this state.
+fn wait_for_state(home: &Path, state: &str) -> Value {
+    for _ in 0..200 {
+        let (code, status) = json_of(home, &["mcp", "status", "one"]);
+        assert_eq!(code, 0, "{status}");
+        let server = &status["servers"][0];
+        if server["state"] == state {
+            return server.clone();
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("the server is never {state}");
+}
+
+#[test]
+fn mcp_stop_start_and_restart_act_on_running_processes() {
+    let folder = workspace("Greets somebody.");
+    let home = folder.path();
+    let script = greeter::SERVER.replace(
+        "echo started >> started.log",
+        "echo started >> started.log; echo 'ready to greet' >&2",
+    );
+    fs::write(home.join("server.sh"), script).unwrap();
+    add(home, "one", &[]);
+    assert_eq!(wait_for_state(home, "idle")["processes"], json!([]));
+    let client = Client::new(home);
+    let server = wait_for_state(home, "running");
+    let process = &server["processes"][0];
+    assert_eq!(process["program"], "mimir serve", "{server}");
+    assert_eq!(
+        (&process["starts"], &server["tools"]),
+        (&json!(1), &json!(1))
+    );
+    assert_eq!(server["trustedTools"], 0);
+
+    let (code, stopped) = json_of(home, &["mcp", "stop", "one"]);
+    assert_eq!((code, &stopped["stopped"]), (0, &json!("one")), "{stopped}");
+    assert_eq!(stopped["processes"][0]["pid"], process["pid"]);
+    // The process follows, and no other starts it.
+    wait_for_state(home, "stopped");
+    for _ in 0..100 {
+        if wait_for_state(home, "stopped")["processes"] == json!([]) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(wait_for_state(home, "stopped")["processes"], json!([]));
+    let (_, refused) = json_of(home, &["call", "mcp_one_greet", "name=x"]);
+    assert_eq!(refused["error"]["code"], "UNAVAILABLE", "{refused}");
+    let (code, _, err) = run(home, &["mcp", "test", "one"]);
+    assert!(code != 0 && err.contains("mimir mcp start one"), "{err}");
+
+    assert_eq!(json_of(home, &["mcp", "start", "one"]).0, 0);
+    assert_eq!(wait_for_state(home, "running")["processes"][0]["starts"], 1);
+    let before = starts(home);
+    assert_eq!(json_of(home, &["mcp", "restart", "one"]).0, 0);
+    for _ in 0..200 {
+        if starts(home) > before {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(starts(home), before + 1);
+    let (_, logs) = json_of(home, &["mcp", "logs", "one"]);
+    let lines = logs["lines"].to_string();
+    assert!(
+        lines.contains("ready to greet") && lines.contains("started: greeter 3"),
+        "{lines}"
+    );
+    client.close();
+    wait_for_state(home, "idle");
+}
+
+#[test]
+fn mcp_enabled_false_disables_all_servers() {
+    let folder = workspace("Greets somebody.");
+    let home = folder.path();
+    add(home, "one", &[]);
+    let config = home.join(".mimir/config.yml");
+    let text = fs::read_to_string(&config).unwrap();
+    fs::write(&config, text.replace("mcp:\n", "mcp:\n  enabled: false\n")).unwrap();
+    assert_eq!(run(home, &["policy", "accept", "--yes"]).0, 0);
+    let (_, refused) = json_of(home, &["call", "mcp_one_greet", "name=x"]);
+    assert_eq!(refused["error"]["code"], "UNAVAILABLE", "{refused}");
+    assert_eq!(starts(home), 0);
+    let (_, status) = json_of(home, &["mcp", "status"]);
+    assert_eq!(status["enabled"], false);
+    assert_eq!(status["servers"][0]["state"], "disabled");
+    let (code, _, err) = run(home, &["mcp", "start", "one"]);
+    assert!(code != 0 && err.contains("mcp.enabled"), "{err}");
 }

@@ -317,7 +317,7 @@ fn setup_of_a_machine_without_agents_fails_and_changes_nothing() {
         let (code, _, err) = machine.run(args);
         assert!(code == 1 && err.contains("[NO_AGENT]"), "{err}");
         assert!(
-            err.contains("to fix it\n  mimir setup --agent NAME"),
+            err.contains("To fix this, do the following:\n  mimir setup --agent NAME"),
             "{err}"
         );
         let report = machine.json(args, 1);

@@ -12,8 +12,14 @@ const BADGES: [(&str, &str); 2] = [("built-in", "[Built-in]"), ("custom", "[Cust
 fn screen(list: &Value, command: &str) -> String {
     let mut screen = "Available Tools:\n\n".to_owned();
     let (mut total, mut unlisted) = (0, Vec::new());
+    // Present on machines with a browser.
+    let mut browser_tools = 0;
     for row in list["tools"].as_array().unwrap() {
         let name = row["name"].as_str().unwrap();
+        if row["group"] == "browser" {
+            browser_tools += 1;
+            continue;
+        }
         if row["enabled"] == true && row["listed"] == false {
             unlisted.push(name);
             continue;
@@ -35,6 +41,11 @@ fn screen(list: &Value, command: &str) -> String {
     screen += &format!("\nTotal system prompt cost: ~{total} tokens\n\n");
     screen += "Callable, but not shown to models under this profile: ";
     screen += &unlisted.join(", ");
+    if browser_tools > 0 {
+        screen += &format!(
+            "\n\nFound by models through tool search: {browser_tools} browser tools (`mimir help browser`)"
+        );
+    }
     screen
         + &format!(
             "\n\nUsage:\n  {command} enable <name>   - Enable a tool\n  {command} disable <name>  - Disable a tool\n  {command} info <name>     - Show tool details\n  {command} tokens          - Show token breakdown\n"

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// A workspace with these workers, accepted by its user, and these settings in addition to the scripted model.
-fn home(script: &Script, settings: &str, workers: &[(&str, &str)]) -> TempDir {
+pub fn home(script: &Script, settings: &str, workers: &[(&str, &str)]) -> TempDir {
     let home = checkout(script, settings, workers);
     if !workers.is_empty() {
         let (code, _, err) = run(home.path(), &["policy", "accept", "--yes"]);
@@ -39,7 +39,7 @@ fn checkout(script: &Script, settings: &str, workers: &[(&str, &str)]) -> TempDi
 }
 
 /// The exit code and the last event of a task.
-fn task(home: &Path, more: &[&str]) -> (i32, Value) {
+pub fn task(home: &Path, more: &[&str]) -> (i32, Value) {
     let mut args = vec!["run", "what is the answer?", "--json"];
     args.extend(more);
     let (code, out, err) = run(home, &args);
@@ -49,7 +49,7 @@ fn task(home: &Path, more: &[&str]) -> (i32, Value) {
 }
 
 /// The tools that the model was given.
-fn offered_tools(request: &Asked) -> Vec<String> {
+pub fn offered_tools(request: &Asked) -> Vec<String> {
     let tools = request.body["tools"]
         .as_array()
         .cloned()
@@ -78,7 +78,13 @@ fn worker_gets_only_its_instructions_and_tools() {
     tools.sort();
     assert_eq!(
         tools,
-        ["file_info", "file_search", "list_directory", "read_file"]
+        [
+            "file_info",
+            "file_search",
+            "list_directory",
+            "read_file",
+            "search_code"
+        ]
     );
     let system = requests[0].body["messages"][0]["content"].to_string();
     assert!(

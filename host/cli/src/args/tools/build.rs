@@ -1,4 +1,4 @@
-//! Arguments of `mimir tools build`.
+//! Arguments of `mimir tools build`, and those that it shares with `mimir tools test` and `mimir tools dev`.
 
 use std::path::PathBuf;
 
@@ -6,15 +6,22 @@ use clap::{Args, ValueHint};
 
 use crate::args::PluginLanguage;
 
-/// Arguments of `mimir tools build`.
+/// The plugin to build.
 #[derive(Debug, PartialEq, Eq, Args)]
-pub struct ToolsBuildArgs {
+pub struct PluginSourceArgs {
     /// The plugin's folder, or its source file
     #[arg(value_name = "DIR", default_value = ".", value_hint = ValueHint::AnyPath)]
     pub dir: PathBuf,
     /// Language of the plugin [default: found by the files in the folder]
     #[arg(long, value_enum)]
     pub lang: Option<PluginLanguage>,
+}
+
+/// Arguments of `mimir tools build`.
+#[derive(Debug, PartialEq, Eq, Args)]
+pub struct ToolsBuildArgs {
+    #[command(flatten)]
+    pub plugin: PluginSourceArgs,
     /// Let the build reach the hosts in `network.allowedHosts`; without a sandbox, every host
     #[arg(long)]
     pub network: bool,

@@ -1,20 +1,14 @@
 //! Arguments of `mimir tools test` and `mimir tools dev`.
 
-use std::path::PathBuf;
+use clap::Args;
 
-use clap::{Args, ValueHint};
-
-use crate::args::PluginLanguage;
+use super::build::PluginSourceArgs;
 
 /// Arguments of `mimir tools test`.
 #[derive(Debug, PartialEq, Eq, Args)]
 pub struct ToolsTestArgs {
-    /// The plugin's folder, or its source file
-    #[arg(value_name = "DIR", default_value = ".", value_hint = ValueHint::AnyPath)]
-    pub dir: PathBuf,
-    /// Language of the plugin [default: found by the files in the folder]
-    #[arg(long, value_enum)]
-    pub lang: Option<PluginLanguage>,
+    #[command(flatten)]
+    pub plugin: PluginSourceArgs,
     /// Run only this case of cases.yml, and no unit tests; may be repeated
     #[arg(long = "case", value_name = "NAME")]
     pub cases: Vec<String>,
@@ -26,12 +20,8 @@ pub struct ToolsTestArgs {
 /// Arguments of `mimir tools dev`.
 #[derive(Debug, PartialEq, Eq, Args)]
 pub struct ToolsDevArgs {
-    /// The plugin's folder, or its source file
-    #[arg(value_name = "DIR", default_value = ".", value_hint = ValueHint::AnyPath)]
-    pub dir: PathBuf,
-    /// Language of the plugin [default: found by the files in the folder]
-    #[arg(long, value_enum)]
-    pub lang: Option<PluginLanguage>,
+    #[command(flatten)]
+    pub plugin: PluginSourceArgs,
     /// Let the build reach the hosts in `network.allowedHosts`, and the cases the hosts that the plugin needs
     #[arg(long)]
     pub network: bool,

@@ -20,7 +20,10 @@ earlier grant stay, unless you name new ones of the same kind:
   mimir tools trust http_client --host api.example.com
   mimir tools trust filesystem --read docs --write out --prefix fs_
   mimir tools trust weather --config units=metric --config key=secret:WEATHER \\
-      --secret WEATHER@api.example.com:x-api-key")]
+      --secret WEATHER@api.example.com:x-api-key
+A policy file of wassette (`policy.yaml`) or ironclaw (`*.capabilities.json`) is read as such a list of \
+requests, which you confirm on a terminal:
+  mimir tools trust fetch --policy fetch/policy.yaml")]
 pub struct ToolsTrustArgs {
     /// Name or alias of one of its tools, or its file name
     #[arg(value_name = "NAME")]
@@ -51,6 +54,9 @@ pub struct ToolsTrustArgs {
     /// A secret that is sent to one host in one header; the variable NAME holds a placeholder
     #[arg(long = "secret", value_name = "NAME@HOST:HEADER", value_parser = secret)]
     pub secrets: Vec<SecretNeed>,
+    /// Policy file of wassette or ironclaw, whose permissions are requested as well
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub policy: Option<PathBuf>,
     /// Prefix for the names of its tools, such as `fs_`; an empty text removes it
     #[arg(long, value_name = "PREFIX", value_parser = prefix)]
     pub prefix: Option<String>,
@@ -65,6 +71,11 @@ fn secret(text: &str) -> Result<SecretNeed, String> {
             "expected NAME@HOST:HEADER, such as WEATHER@api.example.com:x-api-key".to_owned(),
         );
     };
+    secret_need(name, host, header)
+}
+
+/// Returns the need for a secret that is sent to one host in one header.
+pub fn secret_need(name: &str, host: &str, header: &str) -> Result<SecretNeed, String> {
     let is_header = |c: u8| c.is_ascii_alphanumeric() || b"-_".contains(&c);
     if name.is_empty() || header.is_empty() || !header.bytes().all(is_header) {
         return Err("expected NAME@HOST:HEADER with a name, a host and a header name".to_owned());

@@ -2,12 +2,14 @@
 //!
 //! A command with the name of a `mimir` command does the same: `/tools` runs `mimir tools`.
 
-use mimir_agent::Conversation;
+use std::path::PathBuf;
+
+use mimir_agent::{Conversation, MessageImage};
 use mimir_core::name_suggestions::did_you_mean;
 use mimir_core::text::{prefix, visible};
 use mimir_core::{Pipeline, ToolError};
 
-use crate::agent::{AgentRuntime, ConversationSaver, new_conversation};
+use crate::agent::{AgentRuntime, ConversationSaver, new_conversation, read_image};
 use crate::args::{ApprovalsCommand, AuditCommand, GlobalOptions, ToolListCommand};
 use crate::exit::CommandResult;
 use crate::output::tools::CommandSyntax;
@@ -26,6 +28,9 @@ pub(super) enum SlashCommand {
     Cost,
     Model(Option<String>),
     Audit,
+    /// The file to attach; `None` lists the number of attached images.
+    Image(Option<PathBuf>),
+    Compact,
     Clear,
     Help,
     Quit,
@@ -41,7 +46,7 @@ pub(super) enum ChatFlow {
 }
 
 /// The commands and their help texts.
-const ALL: [(&str, &str); 8] = [
+const ALL: [(&str, &str); 10] = [
     (
         "/tools",
         "list the tools; `/tools disable NAME`, `info`, `tokens` and so on as in `mimir tools`",
@@ -53,6 +58,14 @@ const ALL: [(&str, &str); 8] = [
         "show the model; `/model PROVIDER/MODEL` switches to another one",
     ),
     ("/audit", "show the newest lines of the audit log"),
+    (
+        "/image",
+        "`/image FILE` attaches an image to your next message, for a model that reads images",
+    ),
+    (
+        "/compact",
+        "replace the conversation so far by a summary, so that less is sent",
+    ),
     ("/clear", "start a new conversation"),
     ("/help", "list the commands"),
     ("/quit", "end the chat, as Ctrl-D does"),
@@ -77,6 +90,8 @@ impl SlashCommand {
             ("/cost", None) => Ok(Self::Cost),
             ("/model", model) => Ok(Self::Model(model.map(str::to_owned))),
             ("/audit", None) => Ok(Self::Audit),
+            ("/image", file) => Ok(Self::Image(file.map(user_path))),
+            ("/compact", None) => Ok(Self::Compact),
             ("/clear", None) => Ok(Self::Clear),
             ("/help", None) => Ok(Self::Help),
             ("/quit" | "/exit", None) => Ok(Self::Quit),
@@ -91,6 +106,18 @@ impl SlashCommand {
                 )))
             }
         })
+    }
+}
+
+/// Converts a typed path: quotes around it are removed, and `~/` is the home folder.
+fn user_path(typed: &str) -> PathBuf {
+    let is_quote = |c: char| matches!(c, '"' | '\'');
+    let inner = typed.strip_prefix(is_quote);
+    let inner = inner.and_then(|rest| rest.strip_suffix(is_quote));
+    let path = inner.unwrap_or(typed);
+    match (path.strip_prefix("~/"), std::env::home_dir()) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => PathBuf::from(path),
     }
 }
 
@@ -109,11 +136,12 @@ pub(super) fn completions(pipeline: &Pipeline) -> Vec<String> {
         .collect()
 }
 
-/// Runs a command.
+/// Runs a command. `images` are those that are attached to the next message.
 pub(super) async fn run_command(
     globals: &GlobalOptions,
     runtime: &mut AgentRuntime,
     conversation: &mut Conversation,
+    images: &mut Vec<MessageImage>,
     command: SlashCommand,
 ) -> CommandResult<ChatFlow> {
     let printer = ResultPrinter::new(false);
@@ -145,7 +173,23 @@ pub(super) async fn run_command(
                 styled(STRONG, visible(runtime.agent.model.name()))
             ));
         }
+        SlashCommand::Image(None) => note(format_args!(
+            "{} images are attached to your next message; `/image FILE` attaches one",
+            images.len()
+        )),
+        SlashCommand::Image(Some(path)) => {
+            let image = read_image(&runtime.agent, &path, images.len())?;
+            note(format_args!(
+                "attached {} ({}, ~{} tokens) to your next message",
+                visible(&path.display().to_string()),
+                image.mime_type,
+                image.tokens
+            ));
+            images.push(image);
+        }
+        SlashCommand::Compact => return super::compact(runtime, conversation).await,
         SlashCommand::Clear => {
+            images.clear();
             if !conversation.messages.is_empty() {
                 ConversationSaver::for_agent(runtime).save(conversation);
                 runtime.pipeline().end_session(&conversation.id);
@@ -192,6 +236,8 @@ mod tests {
             SlashCommand::parse("/tools disable git"),
             Some(Ok(SlashCommand::Tools(off)))
         );
+        let image = SlashCommand::Image(Some(PathBuf::from("a b.png")));
+        assert_eq!(SlashCommand::parse("/image 'a b.png'"), Some(Ok(image)));
         let model = SlashCommand::Model(Some("a/b".to_owned()));
         assert_eq!(SlashCommand::parse("/model a/b"), Some(Ok(model)));
         let fault = |line: &str| SlashCommand::parse(line).unwrap().unwrap_err().message;

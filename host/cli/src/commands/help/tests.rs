@@ -20,8 +20,10 @@ use markdown::{Fence, Page};
 const README: &str = include_str!("../../../../../README.md");
 
 /// Tools that no plugin in `plugins/` exports.
-const MORE_TOOLS: [&str; 5] = [
+const MORE_TOOLS: [&str; 7] = [
     "run_code",
+    "search_code",
+    "install_package",
     "worker_call",
     "mimir_search_tools",
     "mimir_describe_tool",
@@ -29,7 +31,7 @@ const MORE_TOOLS: [&str; 5] = [
 ];
 
 /// Names in snake case that are not built-in tools: examples, files, modules of Node, and a key of another program.
-const EXAMPLES: [&str; 7] = [
+const EXAMPLES: [&str; 8] = [
     "hello",
     "id_ed25519",
     "node_modules",
@@ -37,12 +39,21 @@ const EXAMPLES: [&str; 7] = [
     "string_decoder",
     "child_process",
     "disabled_tools",
+    "shop_list_orders",
 ];
 
 /// Fields that no schema contains: of results, the audit log and workers, arguments of `run_code`, and names of other
 /// programs.
-const FIELDS: [&str; 11] = [
+const FIELDS: [&str; 19] = [
+    "dev",
+    "scripts",
+    "needs",
+    "needsApproval",
+    "timeoutMs",
+    "workDir",
     "backend",
+    "cached",
+    "progressToken",
     "preApproved",
     "session",
     "tools",
@@ -56,9 +67,9 @@ const FIELDS: [&str; 11] = [
 ];
 
 /// The last part of names with dots that are files or hosts.
-const ENDINGS: [&str; 19] = [
+const ENDINGS: [&str; 21] = [
     "c", "com", "cpp", "js", "json", "jsonc", "jsonl", "lock", "md", "mod", "org", "py", "rs",
-    "token", "toml", "ts", "wasm", "yml", "zig",
+    "token", "toml", "ts", "txt", "wasm", "xml", "yml", "zig",
 ];
 
 /// The built-in tools, without their aliases.
@@ -89,6 +100,8 @@ struct Known {
 impl Known {
     fn new() -> Self {
         let mut tools = built_in();
+        tools.extend(mimir_core::policy::BROWSER_TOOLS.map(str::to_owned));
+        tools.insert("browser".to_owned());
         let mut fields: BTreeSet<String> = FIELDS.map(str::to_owned).into();
         for plugin in mimir_builtins::ALL {
             tools.extend(plugin.aliases.iter().map(|(_, alias)| (*alias).to_owned()));
@@ -199,8 +212,8 @@ impl Known {
             let ending = name.rsplit('.').next().unwrap_or_default();
             return match first {
                 _ if ENDINGS.contains(&ending) => Ok(()),
-                // Of tools in YAML files, and of git.
-                "platform" | "commit" => Ok(()),
+                // Of tools in YAML files, of git, and of workers.
+                "platform" | "commit" | "custom" => Ok(()),
                 "permissions" => self.field(rest),
                 _ => self.keys.check(name),
             };

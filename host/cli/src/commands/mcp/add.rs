@@ -6,7 +6,7 @@ use mimir_core::text::visible;
 use serde_json::{Value, json};
 
 use super::trust::TrustCandidate;
-use super::{package_request, server_card, server_edits};
+use super::{package_request, registry, server_card, server_edits};
 use crate::args::{GlobalOptions, McpAddArgs, ServerTrust};
 use crate::arguments::command_line;
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
@@ -15,6 +15,7 @@ use crate::terminal;
 use mimir::models;
 use mimir::packages::{PackageDownload, PackageInstaller};
 use mimir::servers::WorkspaceServers;
+use mimir::servers::control::ServerControl;
 use mimir::settings::{self, ConfigEdit};
 use mimir::setup::HostSetup;
 
@@ -23,11 +24,37 @@ use mimir::setup::HostSetup;
 pub async fn add(globals: &GlobalOptions, args: &McpAddArgs) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let completed = match &args.registry {
+        Some(reference) => {
+            let found = registry::resolve(&setup, args.clone(), reference).await?;
+            if !printer.is_json() {
+                found
+                    .lines
+                    .iter()
+                    .for_each(|line| note(format_args!("  {line}")));
+            }
+            for name in &found.missing_secrets {
+                note(styled(
+                    WARN,
+                    format_args!(
+                        "it needs the secret {name}: store it with `mimir secrets set {name}`"
+                    ),
+                ));
+            }
+            Some(found.args)
+        }
+        None => None,
+    };
+    let args = completed.as_ref().unwrap_or(args);
+    let name = args.name.as_deref().unwrap_or_default();
     // Reports a name in use, or an invalid block, before anything is downloaded.
-    if setup.settings.config.mcp.servers.contains_key(&args.name) {
-        server_edits::check_name_is_free(&args.name)?;
+    if setup.settings.config.mcp.servers.contains_key(name) {
+        server_edits::check_name_is_free(name)?;
     }
     let mut block = args.settings_block();
+    if args.registry.is_some() && !args.no_start {
+        confirm_secrets(printer, name, &block)?;
+    }
     let request = package_request::requested_package(&block)?;
     match request {
         Some(request) => {
@@ -59,11 +86,11 @@ pub async fn add(globals: &GlobalOptions, args: &McpAddArgs) -> CommandResult {
     }
     let server: McpServerSettings =
         serde_json::from_value(block.clone()).map_err(ToolError::invalid_input)?;
-    server.check(&args.name).map_err(ToolError::invalid_input)?;
+    server.check(name).map_err(ToolError::invalid_input)?;
     let is_interactive = terminal::has_person() && !printer.is_json() && !args.no_start;
     let mut choice = args.trust.clone();
     let candidate = if is_interactive || args.approve.is_some() {
-        start_candidate(&setup, &args.name, &server).await?
+        start_candidate(&setup, name, &server).await?
     } else {
         None
     };
@@ -71,10 +98,7 @@ pub async fn add(globals: &GlobalOptions, args: &McpAddArgs) -> CommandResult {
         match &args.approve {
             Some(digest) => candidate.check_digest(digest)?,
             None => {
-                let mut lines = vec![styled(
-                    STRONG,
-                    format_args!("Server {}", visible(&args.name)),
-                )];
+                let mut lines = vec![styled(STRONG, format_args!("Server {}", visible(name)))];
                 lines.extend(
                     server_card::block_lines(&block)
                         .iter()
@@ -95,10 +119,12 @@ pub async fn add(globals: &GlobalOptions, args: &McpAddArgs) -> CommandResult {
         .map(|candidate| candidate.edits(&choice))
         .unwrap_or_default();
     let file = settings::change_config(&setup, args.user, |text| {
-        let mut edits = server_edits::add_servers(text, &[(args.name.clone(), block.clone())])?;
+        let mut edits = server_edits::add_servers(text, &[(name.to_owned(), block.clone())])?;
         edits.extend(trust_edits);
         Ok(edits)
     })?;
+    // An earlier server of this name may have been stopped.
+    ServerControl::forget(&setup.user_dirs, &setup.workspace, name)?;
     if let Some(candidate) = &candidate {
         candidate.grant(&setup)?;
     }
@@ -107,11 +133,11 @@ pub async fn add(globals: &GlobalOptions, args: &McpAddArgs) -> CommandResult {
         let package = (!package.is_null()).then_some(package);
         let digest = candidate.as_ref().map(TrustCandidate::digest);
         printer.print_json(
-            &json!({ "added": args.name, "file": file, "package": package, "trusted": digest }),
+            &json!({ "added": name, "file": file, "package": package, "trusted": digest }),
         )?;
         return Ok(ExitReason::Done);
     }
-    let name = visible(&args.name);
+    let name = visible(name);
     match &candidate {
         Some(candidate) => {
             note(format_args!("{name} is in {file}"));
@@ -130,6 +156,42 @@ pub async fn add(globals: &GlobalOptions, args: &McpAddArgs) -> CommandResult {
     Ok(ExitReason::Done)
 }
 
+/// Asks whether a server of a registry may receive secrets, before anything is downloaded or started: its entry chooses
+/// both the secrets and the address. Fails without a terminal.
+fn confirm_secrets(printer: ResultPrinter, name: &str, block: &Value) -> CommandResult<()> {
+    let server: McpServerSettings =
+        serde_json::from_value(block.clone()).map_err(ToolError::invalid_input)?;
+    let secrets = server_card::secrets_of(std::iter::once(&server));
+    if secrets.is_empty() {
+        return Ok(());
+    }
+    let remedies = [
+        "`--no-start` adds it without starting it, so that you can review its settings".to_owned(),
+        "write the settings yourself: `mimir mcp add NAME --url URL --header 'NAME=${SECRET}'`, or `--env` and a command"
+            .to_owned(),
+    ];
+    if printer.is_json() || !terminal::has_person() {
+        let names: Vec<String> = secrets.iter().map(|it| visible(it)).collect();
+        let message = format!(
+            "nothing was added: the registry's entry passes secrets to the server ({}), which only a person at a terminal can allow",
+            names.join(", ")
+        );
+        return Err(ToolError::approval_denied(message)
+            .with_remedies(remedies)
+            .into());
+    }
+    note(styled(STRONG, format_args!("Server {}", visible(name))));
+    for line in server_card::server_lines(&server) {
+        note(format_args!("  {line}"));
+    }
+    if terminal::confirm("Start it, and send it these secrets?")? {
+        return Ok(());
+    }
+    Err(ToolError::approval_denied("nothing was added")
+        .with_remedies(remedies)
+        .into())
+}
+
 /// Starts a server with settings that are not saved yet. Returns `None`, with a note, if a remote server cannot be
 /// listed: it may require a login first.
 async fn start_candidate(
@@ -138,7 +200,6 @@ async fn start_candidate(
     server: &McpServerSettings,
 ) -> CommandResult<Option<TrustCandidate>> {
     let mut settings = setup.settings.clone();
-    let base = settings.config.sandbox.mode;
     settings
         .config
         .mcp
@@ -153,10 +214,7 @@ async fn start_candidate(
     );
     let test = servers.servers().test(name).await;
     match test {
-        Some(Ok(mut test)) => {
-            setup.apply_grants(&mut test.found.tools);
-            Ok(Some(TrustCandidate::new(test, server, base)))
-        }
+        Some(Ok(test)) => Ok(Some(TrustCandidate::review(setup, test, server).await)),
         Some(Err(error)) if server.url.is_some() => {
             note(styled(
                 WARN,
@@ -281,7 +339,10 @@ pub async fn trust(
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let servers = &setup.settings.config.mcp.servers;
-    let Some(server) = servers.get(name).filter(|server| server.is_enabled()) else {
+    let Some(server) = servers
+        .get(name)
+        .filter(|server| super::is_enabled(&setup, server))
+    else {
         return Err(super::unknown(&setup, name).into());
     };
     let renewed_package = renew_package(&setup, printer, server).await?;
@@ -291,12 +352,7 @@ pub async fn trust(
     let candidate = match &renewed_package {
         Some(_) => start_candidate(&setup, name, server).await?,
         None => match setup.servers.servers().test(name).await {
-            Some(test) => {
-                let mut test = test?;
-                setup.apply_grants(&mut test.found.tools);
-                let base = setup.settings.config.sandbox.mode;
-                Some(TrustCandidate::new(test, server, base))
-            }
+            Some(test) => Some(TrustCandidate::review(&setup, test?, server).await),
             None => None,
         },
     };
@@ -350,7 +406,9 @@ pub async fn trust(
     }
     candidate.grant(&setup)?;
     if printer.is_json() {
-        printer.print_json(&json!({ "trusted": name, "digest": candidate.digest() }))?;
+        printer.print_json(&json!({
+            "trusted": name, "digest": candidate.digest(), "shadowed": candidate.shadowed_names(),
+        }))?;
     } else {
         candidate.print_trusted(&choice);
     }

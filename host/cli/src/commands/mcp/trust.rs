@@ -6,8 +6,9 @@ use std::time::SystemTime;
 use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::config::{McpServerSettings, SandboxMode};
 use mimir_core::grants::Grant;
+use mimir_core::registry::Registry;
 use mimir_core::text::visible;
-use mimir_core::{Tool, ToolError};
+use mimir_core::{Decision, Tool, ToolError};
 use mimir_mcp::client::ServerTestReport;
 
 use crate::args::{AllowedTools, ServerTrust};
@@ -41,17 +42,69 @@ impl Reach {
 /// A server that was started for review, with its tools and the reach of each.
 pub struct TrustCandidate {
     pub tools: Vec<(Arc<Tool>, Reach)>,
+    /// The tools that cannot be called, because a tool of another source has their name.
+    shadowed: Vec<ShadowedTool>,
+    /// The names of the tools of this server that the settings allow already.
+    allowed_before: Vec<String>,
     /// True if the server's sandbox has no network access, so that the server cannot leak data.
     offline: bool,
     report: ServerTestReport,
 }
 
+/// A tool of a server whose name belongs to a tool of another source.
+struct ShadowedTool {
+    name: String,
+    /// The location of the other tool, if one of this name can be called.
+    holder: Option<String>,
+}
+
+impl ShadowedTool {
+    /// Describes the conflict in one line, with the remedy.
+    fn describe(&self, server: &str) -> String {
+        let holder = match &self.holder {
+            Some(holder) => format!("{} has a tool of this name", visible(holder)),
+            None => "its name is reserved or used by several sources".to_owned(),
+        };
+        format!(
+            "`{}` cannot be called and gets no permission: {holder}; set `mcp.servers.{}.prefix` to another prefix",
+            self.name,
+            visible(server)
+        )
+    }
+}
+
 impl TrustCandidate {
-    /// Classifies the tools of a server that was just tested.
-    pub fn new(
+    /// Starts the review of a server that was just tested: applies the grants of the user, and classifies its tools.
+    pub async fn review(
+        setup: &HostSetup,
+        mut report: ServerTestReport,
+        settings: &McpServerSettings,
+    ) -> Self {
+        setup.apply_grants(&mut report.found.tools);
+        let registry = setup.registry_with_granted(&report.found.tools).await;
+        let config = &setup.settings.config;
+        let mut candidate = Self::new(report, settings, config.sandbox.mode, &registry);
+        let server = candidate.server();
+        // Settings of older versions do not name the server. Those for a tool of another source are not touched.
+        let is_of_server = |name: &str, named: Option<&str>| match named {
+            Some(named) => named == server,
+            None => !candidate.shadowed_names().contains(&name),
+        };
+        let allowed = config.tools.each.iter().filter(|(name, settings)| {
+            is_of_server(name, settings.server.as_deref())
+                && settings.approval.level() == Some(Decision::Allow)
+        });
+        let allowed = allowed.map(|(name, _)| name.clone()).collect();
+        candidate.allowed_before = allowed;
+        candidate
+    }
+
+    /// Classifies the tools of a server that was just tested. `registry` has the tools of all sources.
+    fn new(
         report: ServerTestReport,
         settings: &McpServerSettings,
         base: Option<SandboxMode>,
+        registry: &Registry,
     ) -> Self {
         let confined = is_confined(settings, base);
         let offline = is_offline(settings, base);
@@ -64,12 +117,23 @@ impl TrustCandidate {
                 Reach::Writes
             }
         };
+        let shadowed = report.found.tools.iter().filter_map(|tool| {
+            let holder = registry.get(tool.name().as_str());
+            let holder = holder.map(|holder| holder.origin.location.clone());
+            (holder.as_ref() != Some(&tool.origin.location)).then(|| ShadowedTool {
+                name: tool.name().to_string(),
+                holder,
+            })
+        });
+        let shadowed = shadowed.collect();
         let tools = report.found.tools.iter();
         let tools = tools
             .map(|tool| (Arc::new(tool.clone()), reach(tool)))
             .collect();
         Self {
             tools,
+            shadowed,
+            allowed_before: Vec::new(),
             offline,
             report,
         }
@@ -86,10 +150,10 @@ impl TrustCandidate {
     fn card(&self) -> Vec<String> {
         let (name, version) = &self.report.server;
         let mut lines = vec![format!(
-            "The server calls itself {} {} and has {} tools. Models will read:",
+            "The server calls itself {} {} and has {}. Models will read:",
             visible(name),
             visible(version),
-            self.tools.len()
+            tool_count(self.tools.len())
         )];
         for (tool, reach) in &self.tools {
             lines.push(String::new());
@@ -133,8 +197,37 @@ impl TrustCandidate {
         lines
     }
 
+    /// Returns the name of the server in the settings.
+    fn server(&self) -> &str {
+        self.tools
+            .first()
+            .map_or("", |(tool, _)| &tool.origin.plugin)
+    }
+
+    /// Returns one line for each tool that cannot be called because of its name.
+    pub fn shadowed_lines(&self) -> Vec<String> {
+        let shadowed = self.shadowed.iter();
+        shadowed.map(|it| it.describe(self.server())).collect()
+    }
+
+    /// Returns the names of the tools that cannot be called because of their names.
+    pub fn shadowed_names(&self) -> Vec<&str> {
+        let shadowed = self.shadowed.iter();
+        shadowed.map(|it| it.name.as_str()).collect()
+    }
+
+    /// Returns true if a tool of another source has the name of this tool.
+    fn is_shadowed(&self, tool: &Tool) -> bool {
+        self.shadowed
+            .iter()
+            .any(|shadowed| shadowed.name == tool.name().as_str())
+    }
+
     /// Returns true if a tool runs without asking under these permissions.
-    fn runs_unasked(tool: &Tool, reach: Reach, allow: &AllowedTools) -> bool {
+    fn runs_unasked(&self, tool: &Tool, reach: Reach, allow: &AllowedTools) -> bool {
+        if self.is_shadowed(tool) {
+            return false;
+        }
         match allow {
             AllowedTools::All => true,
             AllowedTools::Nothing => false,
@@ -160,13 +253,15 @@ impl TrustCandidate {
         let runs: Vec<&str> = self
             .tools
             .iter()
-            .filter(|(tool, reach)| Self::runs_unasked(tool, *reach, allow))
+            .filter(|(tool, reach)| self.runs_unasked(tool, *reach, allow))
             .map(|(tool, _)| tool.name().as_str())
             .collect();
         let asks: Vec<&str> = self
             .tools
             .iter()
-            .filter(|(tool, reach)| !Self::runs_unasked(tool, *reach, allow))
+            .filter(|(tool, reach)| {
+                !self.is_shadowed(tool) && !self.runs_unasked(tool, *reach, allow)
+            })
             .map(|(tool, _)| tool.name().as_str())
             .collect();
         let listed = |names: &[&str]| {
@@ -181,6 +276,8 @@ impl TrustCandidate {
             listed(&runs)
         ));
         lines.push(format!("These ask each time: {}", listed(&asks)));
+        let shadowed = self.shadowed_lines().into_iter();
+        lines.extend(shadowed.map(|line| styled(WARN, line)));
         lines.push(if suggested.own_data {
             "Results count as your own data (`--own-data`).".to_owned()
         } else {
@@ -223,7 +320,8 @@ impl TrustCandidate {
         Ok(Some(rights))
     }
 
-    /// Returns the settings edits that grant these permissions.
+    /// Returns the settings edits that grant these permissions. They name the server, so that they never apply to a tool
+    /// of another source, and leave out tools whose name another tool has.
     pub fn edits(&self, rights: &ServerTrust) -> Vec<ConfigEdit> {
         // The server's own claims do not count. Its tools get untrusted data from the session only if the sandbox has
         // no network or the user allows it. Only the user may declare results to be own data: a package without
@@ -233,9 +331,13 @@ impl TrustCandidate {
         for (tool, reach) in self
             .tools
             .iter()
-            .filter(|(tool, reach)| Self::runs_unasked(tool, *reach, &rights.allow))
+            .filter(|(tool, reach)| self.runs_unasked(tool, *reach, &rights.allow))
         {
             let name = tool.name().as_str();
+            edits.push(ConfigEdit::set_key(
+                &["tools", name, "server"],
+                self.server(),
+            ));
             edits.push(ConfigEdit::set_key(&["tools", name, "approval"], "allow"));
             let trust = if rights.own_data {
                 "verified"
@@ -248,6 +350,14 @@ impl TrustCandidate {
                 labels["acceptsUntrusted"] = true.into();
             }
             edits.push(ConfigEdit::set_key(&["tools", name, "labels"], labels));
+        }
+        // Tools that were allowed before and are not allowed now ask again.
+        for (tool, reach) in &self.tools {
+            let name = tool.name().as_str();
+            let was_allowed = self.allowed_before.iter().any(|allowed| allowed == name);
+            if was_allowed && !self.runs_unasked(tool, *reach, &rights.allow) {
+                edits.push(ConfigEdit::set_key(&["tools", name, "approval"], "ask"));
+            }
         }
         edits
     }
@@ -275,12 +385,16 @@ impl TrustCandidate {
         let runs = self
             .tools
             .iter()
-            .filter(|(tool, reach)| Self::runs_unasked(tool, *reach, &rights.allow))
+            .filter(|(tool, reach)| self.runs_unasked(tool, *reach, &rights.allow))
             .count();
         note(format_args!(
-            "trusted as it is now: {runs} of its {} tools run without asking",
-            self.tools.len()
+            "trusted as it is now: {runs} of its {} run{} without asking",
+            tool_count(self.tools.len()),
+            if self.tools.len() == 1 { "s" } else { "" }
         ));
+        for line in self.shadowed_lines() {
+            note(styled(WARN, line));
+        }
     }
 
     /// Fails unless `digest` is the digest of these texts.
@@ -293,6 +407,14 @@ impl TrustCandidate {
                 self.digest()
             )))
         }
+    }
+}
+
+/// Writes a number of tools in words.
+fn tool_count(count: usize) -> String {
+    match count {
+        1 => "1 tool".to_owned(),
+        count => format!("{count} tools"),
     }
 }
 

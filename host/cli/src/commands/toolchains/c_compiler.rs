@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use crate::args::PluginLanguage;
 
 use super::program_search::ProgramSearch;
-use super::{FoundToolchain, MissingToolchain, contains_home, text, zig_programs, zig_toolchain};
+use super::{
+    FoundToolchain, MissingToolchain, contains_home, path_text, zig_programs, zig_toolchain,
+};
 
 /// Variable with the path of a compiler that has a C library for WASI.
 const COMPILER_VARIABLE: &str = "MIMIR_CC";
@@ -77,7 +79,7 @@ fn named_compiler(search: &ProgramSearch) -> Option<FoundToolchain> {
     let version = version(search, &program)?;
     Some(FoundToolchain {
         roots: compiler_roots(&program),
-        program: vec![text(&program)],
+        program: vec![path_text(&program)],
         target: vec!["--target=wasm32-wasi".to_owned()],
         version,
         ..FoundToolchain::default()
@@ -111,7 +113,7 @@ fn system_clang(search: &ProgramSearch, library: &Path) -> Option<FoundToolchain
     }
     let programs = CLANG.iter().filter_map(|name| search.program(name));
     let has_linker = |program: &PathBuf| {
-        let linker = search.output(&[text(program)], &["--print-prog-name=wasm-ld"]);
+        let linker = search.output(&[path_text(program)], &["--print-prog-name=wasm-ld"]);
         linker.is_some_and(|linker| Path::new(linker.trim()).is_file())
     };
     let program = programs.into_iter().find(has_linker)?;
@@ -124,7 +126,7 @@ fn system_clang(search: &ProgramSearch, library: &Path) -> Option<FoundToolchain
     ];
     Some(FoundToolchain {
         version: version(search, &program)?,
-        program: vec![text(&program)],
+        program: vec![path_text(&program)],
         target: target.map(str::to_owned).to_vec(),
         ..FoundToolchain::default()
     })
@@ -132,7 +134,7 @@ fn system_clang(search: &ProgramSearch, library: &Path) -> Option<FoundToolchain
 
 /// Returns the first line of `--version`, which has the name too.
 fn version(search: &ProgramSearch, program: &Path) -> Option<String> {
-    let output = search.output(&[text(program)], &["--version"])?;
+    let output = search.output(&[path_text(program)], &["--version"])?;
     output.lines().next().map(|line| line.trim().to_owned())
 }
 

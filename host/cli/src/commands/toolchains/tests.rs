@@ -27,7 +27,7 @@ impl FakePrograms {
     }
 
     fn path(&self, name: &str) -> String {
-        text(&self.0.path().join(name))
+        path_text(&self.0.path().join(name))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Common parts of the builds of all languages: the SDKs, the caches of compilers, and the steps that run compilers
 //! in the sandbox of commands.
 
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +16,14 @@ use serde_json::json;
 
 use super::PluginFolder;
 use super::compiler_messages::CompilerMessages;
-use crate::output::ResultPrinter;
+use crate::exit::CommandResult;
+use crate::output::{ResultPrinter, note};
 use crate::sdk::{self, SdkLayout};
 use mimir::file_error::file_error;
 use mimir::servers::network_gate::{self, CurrentSettings, DeclaredNetwork};
 use mimir::setup::HostSetup;
 
-/// Time limit of a step.
+/// Time limit of a build, for all of its steps together, and of the unit tests.
 const TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
 /// Maximum size of a file that a build makes, in bytes.
@@ -63,6 +65,30 @@ pub struct BuildStep {
     pub caches: Vec<PathBuf>,
     /// Environment variables.
     pub environment: Vec<(String, String)>,
+}
+
+/// Runs a build or its tests within the time limit. What runs when it ends is stopped. `subject` begins the message.
+pub async fn within_time_limit<T>(
+    subject: &str,
+    work: impl Future<Output = CommandResult<T>>,
+) -> CommandResult<T> {
+    within(TIMEOUT, subject, work).await
+}
+
+async fn within<T>(
+    limit: Duration,
+    subject: &str,
+    work: impl Future<Output = CommandResult<T>>,
+) -> CommandResult<T> {
+    // On the heap: the futures of builds are large.
+    match tokio::time::timeout(limit, Box::pin(work)).await {
+        Ok(result) => result,
+        Err(_) => {
+            let minutes = limit.as_secs().div_ceil(60);
+            let message = format!("{subject} took longer than {minutes} min and was stopped");
+            Err(ToolError::new(ToolErrorCode::Timeout, message).into())
+        }
+    }
 }
 
 impl<'a> BuildContext<'a> {
@@ -137,6 +163,13 @@ impl<'a> BuildContext<'a> {
         matches!(self.network, BuildNetwork::Proxied(_))
     }
 
+    /// Announces a step that takes long, unless a program reads the output.
+    pub fn announce(&self, what: &str) {
+        if !self.printer.is_json() || io::stderr().is_terminal() {
+            note(what);
+        }
+    }
+
     /// Returns the printer of results.
     pub fn printer(&self) -> ResultPrinter {
         self.printer
@@ -168,8 +201,8 @@ impl<'a> BuildContext<'a> {
     }
 
     /// Creates the printer of a compiler's messages.
-    pub fn messages(&self, folder: &PluginFolder) -> CompilerMessages<'_> {
-        CompilerMessages::new(&self.redactor, &folder.root)
+    pub fn messages<'m>(&'m self, folder: &'m PluginFolder) -> CompilerMessages<'m> {
+        CompilerMessages::new(&self.redactor, folder)
     }
 
     /// Adds the messages of a compiler to the error of a failed build, in JSON mode.
@@ -253,4 +286,32 @@ fn proxy(setup: &HostSetup) -> Result<mimir_net::Proxy, ToolError> {
     };
     let current = Arc::new(CurrentSettings::new(&setup.settings));
     network_gate::proxy(declared, current, setup.workspace.root(), setup.audit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::CommandFailure;
+
+    #[tokio::test]
+    async fn build_as_a_whole_has_a_time_limit() {
+        let limit = Duration::from_millis(100);
+        // No step takes as long as the limit.
+        let steps = async {
+            loop {
+                tokio::time::sleep(limit / 10).await;
+            }
+        };
+        let ended: CommandResult<()> = within(limit, "the build", steps).await;
+        let Err(CommandFailure::Reported { error, .. }) = ended else {
+            panic!("{ended:?}");
+        };
+        assert_eq!(error.code, ToolErrorCode::Timeout);
+        assert!(
+            error.message.starts_with("the build took longer than"),
+            "{error}"
+        );
+        let done = within_time_limit("the build", async { Ok(5) }).await;
+        assert_eq!(done.unwrap(), 5);
+    }
 }

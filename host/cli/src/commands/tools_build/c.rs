@@ -9,9 +9,8 @@ use mimir_core::ToolError;
 
 use super::core_module::{add_remedies, export_remedy, finish_module, is_mentioned};
 use super::zig::ZigCache;
-use super::{BUILD_FOLDER, BuildContext, BuiltComponent, PluginFolder};
+use super::{BUILD_FOLDER, BuildContext, CompiledPlugin, PluginFolder};
 use crate::args::PluginLanguage;
-use crate::commands::toolchains::ProgramSearch;
 use crate::exit::CommandResult;
 use crate::output::note;
 use mimir::file_error::{file_error, write_atomically};
@@ -33,8 +32,8 @@ const EXPORT_LINE: &str = "MIMIR_EXPORT(\"name\", \"0.1.0\", \"What it does.\", 
 const OBJECTS_KEY: &str = "compiler.txt";
 
 /// Builds a plugin.
-pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResult<BuiltComponent> {
-    let search = ProgramSearch::outside(Some(&folder.root));
+pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResult<CompiledPlugin> {
+    let search = folder.program_search();
     let sources = PluginSources::find(folder)?;
     let compiler = WasmCompiler::find(cx, folder.language, &search)?;
     // The SDK is C in either language.

@@ -6,7 +6,7 @@ use mimir_core::files::{LinkPolicy, read_text};
 use mimir_core::{ToolError, ToolErrorCode};
 use mimir_wasm::componentize::componentize;
 
-use super::{BuildContext, BuiltComponent, PluginFolder};
+use super::{BuildContext, CompiledPlugin, PluginFolder};
 
 /// Converts the module in `file` to a component, seals the imports that no need asks for, and adds the description of its
 /// tools. `missing_export` is the remedy for a module without tools, if the sources lack the line that exports them.
@@ -15,7 +15,7 @@ pub async fn finish_module(
     folder: &PluginFolder,
     file: &Path,
     missing_export: Option<String>,
-) -> Result<BuiltComponent, ToolError> {
+) -> Result<CompiledPlugin, ToolError> {
     let module = cx.read_output(folder, file)?;
     // Large modules take seconds, in which Ctrl-C must work.
     let converted = tokio::task::spawn_blocking(move || componentize(&module)).await;
@@ -33,11 +33,7 @@ pub async fn finish_module(
             error
         }
     })?;
-    Ok(BuiltComponent {
-        file_name: folder.component_name(),
-        bytes,
-        notes: Vec::new(),
-    })
+    Ok(CompiledPlugin::new(folder.component_name(), bytes))
 }
 
 /// Adds remedies to the error of a compiler that has found a fault. Other errors, such as those of the sandbox, have their

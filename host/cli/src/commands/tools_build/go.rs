@@ -10,7 +10,7 @@ use mimir_core::ToolError;
 use serde_json::json;
 
 use super::core_module::{add_remedies, export_remedy, finish_module, is_mentioned};
-use super::{BUILD_FOLDER, BuildContext, BuildStep, BuiltComponent, PluginFolder};
+use super::{BUILD_FOLDER, BuildContext, BuildStep, CompiledPlugin, PluginFolder};
 use crate::exit::CommandResult;
 use crate::output::note;
 use mimir::file_error::{file_error, write_atomically};
@@ -32,7 +32,7 @@ const OVERLAY_FILE: &str = "mimir_docs.go";
 const EXPORT_LINE: &str = "func init() { mimir.Export(tool) }";
 
 /// Builds a plugin.
-pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResult<BuiltComponent> {
+pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResult<CompiledPlugin> {
     let go = GoEnvironment::find(cx, folder)?;
     let build_folder = folder.build_folder()?;
     let module = GoModule::read(&folder.entry)?;
@@ -81,7 +81,7 @@ pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResul
     let missing_export = (!is_exported).then(|| export_remedy(EXPORT_LINE));
     let file = build_folder.join("core.wasm");
     let built = finish_module(cx, folder, &file, missing_export).await?;
-    Ok(BuiltComponent { notes, ..built })
+    Ok(CompiledPlugin { notes, ..built })
 }
 
 /// Writes the source file with the doc comments, and the file that makes the compiler see it. Returns the path of the

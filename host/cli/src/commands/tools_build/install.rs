@@ -1,17 +1,21 @@
 //! Installation of a built component into `.mimir/tools`.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use mimir_core::registry::Quarantined;
+use mimir_core::tool::ToolTrust;
 use mimir_core::{Registry, Tool, ToolError, ToolErrorCode, ToolSource};
-use mimir_wasm::Toolbox;
+use mimir_wasm::{LoadedTools, Toolbox};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::BuiltComponent;
-use crate::exit::{CommandFailure, CommandResult, ExitReason};
+use super::installed_sources::{InstalledSources, SourceComparison};
+use super::{BuiltComponent, PluginFolder, as_build_failure};
+use crate::arguments::quote_for_shell;
+use crate::exit::CommandResult;
 use crate::output::tools::quarantined;
-use crate::output::{FAINT, GOOD, ResultPrinter, STRONG, first_line, note, styled};
+use crate::output::{FAINT, GOOD, ResultPrinter, STRONG, first_line, note, styled, warn};
 use mimir::file_error::{file_error, write_atomically};
 use mimir::setup::HostSetup;
 
@@ -37,30 +41,55 @@ struct BuildReport<'a> {
 /// called, or with the name of another tool, is not installed.
 pub async fn install(
     setup: &HostSetup,
+    folder: &PluginFolder,
     component: &BuiltComponent,
 ) -> CommandResult<InstalledPlugin> {
-    component.notes.iter().for_each(note);
+    component.print_notes();
     let target = setup.workspace.tools().join(&component.file_name);
     setup.workspace.check_no_links(&target)?;
     let file = setup.workspace.display_path(&target).replace('\\', "/");
-    let refused = |error| CommandFailure::with_exit(error, ExitReason::Failed);
-    let built = load_alone(setup, component).await.map_err(refused)?;
+    let fail = |error: ToolError| as_build_failure(error.into());
+    let built = callable_tools(component).map_err(fail)?;
     let existing = setup.toolbox(setup.host()).load().await;
     let existing = Registry::new(existing.tools, existing.quarantined);
-    check_names(&built, &existing, &file).map_err(refused)?;
-    let previous = if target.exists() {
-        let registry = setup.registry().await.into_registry();
-        tools_of_file(&registry, &file)
-    } else {
-        Vec::new()
-    };
+    let previous = tools_of_file(&existing, &file);
+    let still_exists = |before: &Arc<Tool>| built.iter().any(|tool| tool.name() == before.name());
+    let has_other_tools = !previous.is_empty() && !previous.iter().any(still_exists);
+    let sources = InstalledSources::read(setup);
+    let file_name = component.file_name.to_string_lossy();
+    if let Some(replaced) = previous.first() {
+        let other = match sources.compare(&file_name, &replaced.origin.digest, &folder.entry) {
+            SourceComparison::Same => None,
+            SourceComparison::Other(entry) => Some(format!(
+                "{file} was built from {}, which has the same name",
+                setup
+                    .workspace
+                    .display_path(entry.parent().unwrap_or(&entry))
+            )),
+            // Without a record, a plugin is known by its tools.
+            SourceComparison::Unknown if has_other_tools => Some(format!(
+                "{file} is another plugin of the same name, with the tools {}",
+                list_names(&previous)
+            )),
+            SourceComparison::Unknown => None,
+        };
+        if let Some(reason) = other {
+            return Err(fail(other_plugin_error(folder, &reason, &file_name)));
+        }
+    }
+    check_names(built, &existing, &file).map_err(fail)?;
     write_atomically(&target, &component.bytes).map_err(|e| file_error("write", &target, &e))?;
+    if let Some(tool) = built.first() {
+        let recorded = sources.record(setup, &file_name, &tool.origin.digest, &folder.entry);
+        // Without the record, the next build compares the tools.
+        if let Err(error) = recorded {
+            warn(error.message);
+        }
+    }
     let snapshot = setup.load_snapshot().await?;
     let tools = tools_of_file(&snapshot.registry, &file);
-    let still_exists = |before: &Arc<Tool>| tools.iter().any(|tool| tool.name() == before.name());
-    if !previous.is_empty() && !previous.iter().any(still_exists) {
-        let lost: Vec<&str> = previous.iter().map(|tool| tool.name().as_str()).collect();
-        let lost = lost.join(", ");
+    if has_other_tools {
+        let lost = list_names(&previous);
         note(format_args!(
             "the previous content of {file} is gone, with its tools: {lost}"
         ));
@@ -75,22 +104,47 @@ pub async fn install(
     })
 }
 
-/// Loads a component from a folder of its own, and returns its tools. Fails if none of them can be called.
-async fn load_alone(setup: &HostSetup, component: &BuiltComponent) -> Result<Vec<Tool>, ToolError> {
+/// Loads a component that is not installed, without other tools.
+pub async fn load_alone(
+    setup: &HostSetup,
+    file_name: &Path,
+    component: &[u8],
+) -> Result<LoadedTools, ToolError> {
     let temporary = std::env::temp_dir();
     let folder = tempfile::tempdir()
         .map_err(|error| file_error("create a folder in", &temporary, &error))?;
-    let path = folder.path().join(&component.file_name);
-    write_atomically(&path, &component.bytes).map_err(|e| file_error("write", &path, &e))?;
+    let path = folder.path().join(file_name);
+    write_atomically(&path, component).map_err(|e| file_error("write", &path, &e))?;
     let toolbox = Toolbox::new(setup.host(), Vec::new(), Some(folder.path().to_owned()));
-    let loaded = toolbox.load().await;
+    Ok(toolbox.load().await)
+}
+
+/// Returns the tools of a component. Fails if none of them can be called.
+fn callable_tools(component: &BuiltComponent) -> Result<&[Tool], ToolError> {
+    let loaded = &component.loaded;
     if !loaded.tools.is_empty() {
-        return Ok(loaded.tools);
+        return Ok(&loaded.tools);
     }
     Err(match loaded.quarantined.first() {
         Some(refused) => ToolError::new(refused.code, refused.reason.clone()),
         None => ToolError::execution("the component has no tool that can be called"),
     })
+}
+
+/// Returns the error for a file of another plugin, which must not be replaced.
+fn other_plugin_error(folder: &PluginFolder, reason: &str, file_name: &str) -> ToolError {
+    let remedy = format!(
+        "give this plugin another name: {}; or remove the other tool: `mimir tools remove {}`",
+        folder.rename_step(),
+        quote_for_shell(file_name)
+    );
+    let message = format!("{reason}; nothing was installed");
+    ToolError::new(ToolErrorCode::AlreadyExists, message).with_remedies([remedy])
+}
+
+fn list_names(tools: &[Arc<Tool>]) -> String {
+    let names: Vec<&str> = tools.iter().map(|tool| tool.name().as_str()).collect();
+    names.join(", ")
 }
 
 /// Fails if a tool has the name of a tool that is in another file or built in.
@@ -127,13 +181,18 @@ impl InstalledPlugin {
     }
 
     /// Returns the file, its size and its tools in one line.
-    pub fn summary(&self) -> String {
+    fn summary(&self) -> String {
         let size = mimir_core::text::bytes(self.size);
-        let names: Vec<&str> = self.tools.iter().map(|tool| tool.name().as_str()).collect();
-        match names[..] {
-            [] => format!("{} ({size}), no tool in it can be called", self.file),
-            _ => format!("{} ({size}): {}", self.file, names.join(", ")),
+        if self.has_tools() {
+            format!("{} ({size}): {}", self.file, list_names(&self.tools))
+        } else {
+            format!("{} ({size}), no tool in it can be called", self.file)
         }
+    }
+
+    /// Prints the file and its tools in one line, as a note.
+    pub fn note_built(&self) {
+        note(format_args!("{} {}", styled(GOOD, "built"), self.summary()));
     }
 
     /// Returns an example command that calls the first tool with its required arguments.
@@ -172,6 +231,16 @@ impl InstalledPlugin {
                 None => writeln!(out, "{}", styled(FAINT, "  no tool in it can be called")),
             }
         })?;
+        let without_grant = self
+            .tools
+            .iter()
+            .find(|tool| tool.trust == ToolTrust::Untrusted && !tool.definition.needs.is_empty());
+        if let Some(tool) = without_grant {
+            note(format_args!(
+                "This build has no grant of the rights that it needs: `mimir tools trust {}` shows and grants them.",
+                tool.name()
+            ));
+        }
         self.print_left_out();
         Ok(())
     }

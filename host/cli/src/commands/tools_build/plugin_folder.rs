@@ -8,13 +8,13 @@ use mimir_core::text::visible;
 use mimir_core::{ToolError, ToolErrorCode};
 
 use crate::args::PluginLanguage;
-use crate::commands::toolchains::contains_home;
+use crate::commands::toolchains::{self, FoundToolchain, ProgramSearch, contains_home};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use mimir::file_error::file_error;
 
 mod package_facts;
 
-pub use package_facts::PackageFacts;
+pub use package_facts::{NameOrigin, PackageFacts};
 
 /// A folder with the sources of a plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,9 +95,47 @@ impl PluginFolder {
         })
     }
 
+    /// Creates a search for programs, which finds none in the folder of the plugin.
+    pub fn program_search(&self) -> ProgramSearch {
+        ProgramSearch::outside(Some(&self.root))
+    }
+
+    /// Finds the compiler of the language.
+    pub fn toolchain(&self) -> Result<FoundToolchain, ToolError> {
+        Ok(toolchains::find(self.language, &self.program_search())?)
+    }
+
     /// Returns the name of the component's file.
     pub fn component_name(&self) -> PathBuf {
         PathBuf::from(format!("{}.wasm", self.package.name))
+    }
+
+    /// Returns the path of a file in the folder for messages: relative to the current folder if the user wrote the path so.
+    pub fn shown_path(&self, file: &str) -> PathBuf {
+        let folder = self.shown.parent().unwrap_or(Path::new(""));
+        folder.strip_prefix(".").unwrap_or(folder).join(file)
+    }
+
+    /// Returns the step that gives the plugin another name.
+    pub fn rename_step(&self) -> String {
+        let shown = |path: &Path| visible(&path.display().to_string());
+        match self.package.name_origin {
+            NameOrigin::Manifest(name) => format!(
+                "change the name of the plugin in {}",
+                shown(&self.shown_path(name))
+            ),
+            NameOrigin::EntryFile => format!("rename {}", shown(&self.shown)),
+            NameOrigin::Folder => {
+                let folder = self.shown_path("");
+                // The current folder has no name in its path.
+                let folder = if folder.as_os_str().is_empty() {
+                    &self.root
+                } else {
+                    &folder
+                };
+                format!("rename the folder {}", shown(folder).trim_end_matches('/'))
+            }
+        }
     }
 
     /// Returns the folder for the files that the build writes, and creates it. Fails if it is a link, which could lead
@@ -280,6 +318,44 @@ mod tests {
         assert_eq!(watched(&root.join("go.mod"), None), root);
         let language = Some(PluginLanguage::TypeScript);
         assert_eq!(watched(&root, language), root);
+    }
+
+    #[test]
+    fn plugin_paths_are_shown_as_the_user_wrote_them() {
+        let found = |shown: &str, name_origin| PluginFolder {
+            language: PluginLanguage::Python,
+            root: PathBuf::from("/w/words"),
+            entry: PathBuf::from("/w/words/tool.py"),
+            shown: PathBuf::from(shown),
+            watched: PathBuf::new(),
+            package: PackageFacts {
+                name_origin,
+                ..PackageFacts::default()
+            },
+        };
+        for (shown, expected) in [
+            ("words/tool.py", "words/a.py"),
+            ("./tool.py", "a.py"),
+            ("tool.py", "a.py"),
+            ("../words/tool.py", "../words/a.py"),
+        ] {
+            let path = found(shown, NameOrigin::Folder).shown_path("a.py");
+            assert_eq!(path, Path::new(expected), "{shown}");
+        }
+        let step = |shown: &str, origin| found(shown, origin).rename_step();
+        assert_eq!(
+            step("words/tool.py", NameOrigin::Folder),
+            "rename the folder words"
+        );
+        assert_eq!(
+            step("./tool.py", NameOrigin::Folder),
+            "rename the folder /w/words"
+        );
+        assert_eq!(step("a/fib.py", NameOrigin::EntryFile), "rename a/fib.py");
+        assert_eq!(
+            step("words/tool.py", NameOrigin::Manifest("pyproject.toml")),
+            "change the name of the plugin in words/pyproject.toml"
+        );
     }
 
     #[cfg(unix)]

@@ -8,19 +8,23 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mimir_core::files::{self, LinkPolicy};
 use mimir_core::{ToolError, ToolErrorCode};
-use mimir_wasm::Toolbox;
+use mimir_wasm::LoadedTools;
 use serde_json::Value;
 
-use super::{BUILD_FOLDER, BuildContext, BuildStep, BuiltComponent, PluginFolder};
-use crate::commands::toolchains::{self, FoundToolchain, ProgramSearch};
+use super::install::load_alone;
+use super::{BUILD_FOLDER, BuildContext, BuildStep, CompiledPlugin, PluginFolder};
+use crate::commands::toolchains::{FoundToolchain, path_text};
 use crate::exit::CommandResult;
 use mimir::file_error::{file_error, write_atomically};
 
+mod build_key;
 mod entry_module;
 mod module_report;
 mod world;
 
+use build_key::{build_key, sha256_hex};
 use entry_module::EntryModule;
 use module_report::ModuleReport;
 use world::PythonWorld;
@@ -31,13 +35,16 @@ const VENDOR: &str = "vendor";
 /// Name of the component in the build folder.
 const COMPONENT: &str = "tool.wasm";
 
+/// Folder of the user's cache with the digests of components, by the keys of their builds. The folder of the plugin may
+/// come from another person, so no file in it can prove where a component comes from.
+const RECORDS: &str = "python-builds";
+
 /// Time limit of the first import. It takes less than a second, unless the module waits or loops.
 const IMPORT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Builds a plugin.
-pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResult<BuiltComponent> {
-    let search = ProgramSearch::outside(Some(&folder.root));
-    let toolchain = toolchains::find(folder.language, &search).map_err(ToolError::from)?;
+pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResult<CompiledPlugin> {
+    let toolchain = folder.toolchain()?;
     let build = PythonBuild {
         entry: EntryModule::find(&folder.entry)?,
         sdk: cx.sdk.folder("python"),
@@ -46,17 +53,19 @@ pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResul
         folder,
         toolchain: &toolchain,
     };
+    build.clean_build_folder()?;
     build.link_sdk()?;
     let report = build.describe().await?;
     let component = build.componentize(&report).await?;
     let host = cx.setup.host();
     let finished = mimir_wasm::finish_plugin(&host, &component).await;
     let bytes = finished.map_err(ToolError::from)?;
-    build.check_description(&report, &bytes).await?;
-    Ok(BuiltComponent {
-        file_name: folder.component_name(),
-        bytes,
+    let loaded = build.check_description(&report, &bytes).await?;
+    Ok(CompiledPlugin {
         notes: toolchain.note.iter().cloned().collect(),
+        loaded: Some(loaded),
+        uses: report.uses,
+        ..CompiledPlugin::new(folder.component_name(), bytes)
     })
 }
 
@@ -72,6 +81,22 @@ struct PythonBuild<'a> {
 }
 
 impl PythonBuild<'_> {
+    /// Removes everything from the build folder that no build writes: a plugin could read it during the import, although
+    /// it does not count as a source.
+    fn clean_build_folder(&self) -> Result<(), ToolError> {
+        let failed = |error| file_error("list", &self.build_folder, &error);
+        for entry in std::fs::read_dir(&self.build_folder).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            if !["sdk", "wit", "py", COMPONENT]
+                .iter()
+                .any(|own| entry.file_name() == *own)
+            {
+                remove(&entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
     /// Links the SDK into the build folder, where editors and unit tests find it. A system without links has none.
     fn link_sdk(&self) -> Result<(), ToolError> {
         let link = self.build_folder.join("sdk");
@@ -106,10 +131,28 @@ impl PythonBuild<'_> {
         })
     }
 
-    /// Makes the component of the module.
+    /// Makes the component of the module, or returns that of the last build if nothing has changed since.
     async fn componentize(&self, report: &ModuleReport) -> Result<Vec<u8>, ToolError> {
         let (wit, modules) = (self.build_folder.join("wit"), self.build_folder.join("py"));
         let component = self.build_folder.join(COMPONENT);
+        let args = self.arguments(report.world);
+        let texts = self.entry.modules(&self.folder.package);
+        let key = || {
+            let world = report.world.text();
+            let inputs = [&self.toolchain.version, &world].into_iter().chain(&args);
+            let inputs = inputs.chain(&self.toolchain.program);
+            let inputs = inputs.chain(texts.iter().map(|(_, text)| text));
+            build_key(&self.folder.root, inputs.map(String::as_str))
+        };
+        let key_before = key();
+        let records = self.cx.cache(RECORDS)?;
+        if let Some(key) = &key_before
+            && let Ok(last) = self.cx.read_output(self.folder, &component)
+            && let Ok(recorded) = files::read_text(&records.join(key), LinkPolicy::Refuse, 64)
+            && recorded == sha256_hex(&last)
+        {
+            return Ok(last);
+        }
         // A plugin may have put links there.
         for stale in [&wit, &modules, &component] {
             remove(stale)?;
@@ -117,15 +160,25 @@ impl PythonBuild<'_> {
         self.folder.create_folder(&wit)?;
         self.folder.create_folder(&modules)?;
         report.world.write(&self.cx.sdk.root, &wit)?;
-        for (name, text) in self.entry.modules(&self.folder.package) {
+        for (name, text) in &texts {
             let path = modules.join(name);
             write_atomically(&path, text.as_bytes())
                 .map_err(|error| file_error("write", &path, &error))?;
         }
+        self.cx.announce(
+            "componentize-py bundles Python into the component, which takes 20 to 60 s …",
+        );
         let script = componentize_script(&self.toolchain.roots);
-        let step = self.step("componentize-py", script, self.arguments(report.world));
+        let step = self.step("componentize-py", script, args.iter().cloned());
         self.cx.run(self.folder, &step).await?;
-        self.cx.read_output(self.folder, &component)
+        let bytes = self.cx.read_output(self.folder, &component)?;
+        // A file may have changed during the build.
+        if let Some(key) = key_before.filter(|before| key().as_ref() == Some(before)) {
+            let record = records.join(key);
+            write_atomically(&record, sha256_hex(&bytes).as_bytes())
+                .map_err(|error| file_error("write", &record, &error))?;
+        }
+        Ok(bytes)
     }
 
     /// Returns the arguments of componentize-py.
@@ -141,7 +194,7 @@ impl PythonBuild<'_> {
         if self.folder.root.join(VENDOR).is_dir() {
             folders.push(VENDOR.to_owned());
         }
-        folders.push(self.sdk.to_string_lossy().into_owned());
+        folders.push(path_text(&self.sdk));
         for folder in folders {
             args.extend(["-p".to_owned(), folder]);
         }
@@ -172,31 +225,25 @@ impl PythonBuild<'_> {
         }
     }
 
-    /// Fails if the host does not accept the component, or if it has other tools or needs than the module has on this
-    /// machine.
+    /// Loads the component. Fails if the host does not accept it, or if it has other tools or needs than the module has on
+    /// this machine.
     async fn check_description(
         &self,
         report: &ModuleReport,
         bytes: &[u8],
-    ) -> Result<(), ToolError> {
-        let temporary = std::env::temp_dir();
-        let folder = tempfile::tempdir()
-            .map_err(|error| file_error("create a folder in", &temporary, &error))?;
-        let path = folder.path().join(self.folder.component_name());
-        write_atomically(&path, bytes).map_err(|error| file_error("write", &path, &error))?;
-        let host = self.cx.setup.host();
-        let toolbox = Toolbox::new(host, Vec::new(), Some(folder.path().to_owned()));
-        let loaded = toolbox.load().await;
+    ) -> Result<LoadedTools, ToolError> {
+        let loaded = load_alone(self.cx.setup, &self.folder.component_name(), bytes).await?;
         if let Some(left_out) = loaded.quarantined.first() {
             return Err(ToolError::new(left_out.code, left_out.reason.clone()));
         }
-        report.compare(&loaded.tools)
+        report.compare(&loaded.tools)?;
+        Ok(loaded)
     }
 }
 
 /// Returns the script that runs componentize-py. Its package may be in a folder that an isolated Python does not search.
 fn componentize_script(roots: &[PathBuf]) -> String {
-    let roots: Vec<Value> = roots.iter().map(|root| text(root).into()).collect();
+    let roots: Vec<Value> = roots.iter().map(|root| path_text(root).into()).collect();
     let roots = Value::from(roots);
     format!(
         "import sys\nsys.path += {roots}\nfrom componentize_py import script\nsys.argv[0] = 'componentize-py'\n\
@@ -212,8 +259,4 @@ fn remove(path: &Path) -> Result<(), ToolError> {
         Err(_) => Ok(()),
     };
     removed.map_err(|error| file_error("remove", path, &error))
-}
-
-fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
 }

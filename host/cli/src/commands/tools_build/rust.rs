@@ -11,7 +11,7 @@ use mimir_core::files::{LinkPolicy, read_text};
 use serde_json::Value;
 use tokio::process::Command;
 
-use super::{BuildContext, BuildStep, BuiltComponent, PluginFolder};
+use super::{BuildContext, BuildStep, CompiledPlugin, PluginFolder};
 use crate::commands::toolchains::{ProgramSearch, missing_rust};
 use crate::exit::CommandResult;
 use crate::output::note;
@@ -27,7 +27,7 @@ use cargo_packages::CargoWorkspace;
 
 /// Name of cargo's target folder in the folder of the plugin. Not that of its workspace, where packages of the same name
 /// would overwrite each other.
-const TARGET_FOLDER: &str = "target";
+pub const TARGET_FOLDER: &str = "target";
 
 /// Files that select a toolchain, for rustup.
 const TOOLCHAIN_FILES: [&str; 2] = ["rust-toolchain", "rust-toolchain.toml"];
@@ -39,10 +39,10 @@ const MAX_MANIFEST_SIZE: u64 = 1 << 20;
 const MAX_NAME_LENGTH: usize = 64;
 
 /// Builds a plugin.
-pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResult<BuiltComponent> {
+pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResult<CompiledPlugin> {
     let root = &folder.root;
     let file_name = component_name(folder)?;
-    let search = ProgramSearch::outside(Some(root));
+    let search = folder.program_search();
     let (_, rustc) = programs(&search)?;
     add_target(cx, folder, &search, &rustc).await?;
     let args = [
@@ -69,11 +69,8 @@ pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResul
     }
     let built = cx.read_output(folder, &component)?;
     let finished = mimir_wasm::finish_plugin(&cx.setup.host(), &built).await;
-    Ok(BuiltComponent {
-        bytes: finished.map_err(ToolError::from)?,
-        file_name,
-        notes: Vec::new(),
-    })
+    let bytes = finished.map_err(ToolError::from)?;
+    Ok(CompiledPlugin::new(file_name, bytes))
 }
 
 /// Prepares a step that runs cargo: the crates are fetched, and the SDK is found. The arguments name the target folder
@@ -84,7 +81,7 @@ pub async fn cargo_step(
     args: &[&str],
 ) -> CommandResult<BuildStep> {
     let root = &folder.root;
-    let search = ProgramSearch::outside(Some(root));
+    let search = folder.program_search();
     let (cargo, _) = programs(&search)?;
     let target_folder = root.join(TARGET_FOLDER);
     folder.create_folder(&target_folder)?;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use mimir_core::files::{self, LinkPolicy};
 use mimir_core::{ToolError, text};
-use mimir_script::{BundlerCommand, BundlerOutput, BundlerRunner, PluginSource};
+use mimir_script::{BuiltPlugin, BundlerCommand, BundlerOutput, BundlerRunner, PluginSource};
 
-use super::{BuildContext, BuildStep, BuiltComponent, PluginFolder};
+use super::{BuildContext, BuildStep, CompiledPlugin, PluginFolder};
 use crate::args::PluginLanguage;
 use crate::commands::tools_check::faults_failure;
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
@@ -20,13 +20,9 @@ const MAX_FILE_SIZE: u64 = 1 << 20;
 const BUNDLE_FOLDER: &str = "bundle";
 
 /// Builds a plugin.
-pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResult<BuiltComponent> {
+pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResult<CompiledPlugin> {
     let source = source(folder)?;
-    let scripts = cx.setup.scripts(cx.setup.host());
-    let runner = SandboxedBundler { cx, folder };
-    let engine = scripts.engine();
-    let built = mimir_script::build(engine, mimir_builtins::PLUGIN, &source, &runner).await;
-    let built = built.map_err(faults_failure)?;
+    let built = build_source(cx, folder, &source).await?;
     let mut notes = Vec::new();
     if let Some(bundler) = &built.bundler {
         let bundler = text::visible(&bundler.display().to_string());
@@ -37,11 +33,23 @@ pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResul
             notes.push(format!("`{export}` is the tool `{tool}`"));
         }
     }
-    Ok(BuiltComponent {
-        file_name: folder.component_name(),
-        bytes: built.component,
+    Ok(CompiledPlugin {
         notes,
+        ..CompiledPlugin::new(folder.component_name(), built.component)
     })
+}
+
+/// Builds a module. `folder` is its folder.
+pub async fn build_source(
+    cx: &BuildContext<'_>,
+    folder: &PluginFolder,
+    source: &PluginSource,
+) -> CommandResult<BuiltPlugin> {
+    let scripts = cx.setup.scripts(cx.setup.host());
+    let runner = SandboxedBundler { cx, folder };
+    let engine = scripts.engine();
+    let built = mimir_script::build(engine, mimir_builtins::PLUGIN, source, &runner).await;
+    built.map_err(faults_failure)
 }
 
 /// Runs bundlers in the sandbox of commands.

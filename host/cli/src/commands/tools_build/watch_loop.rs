@@ -4,16 +4,38 @@ use std::path::{Path, PathBuf};
 
 use mimir_core::text::visible;
 
+use super::PluginFolder;
 use super::source_watch::SourceWatch;
-use crate::exit::{CommandFailure, CommandResult};
+use crate::args::PluginSourceArgs;
+use crate::commands::call::wait_for_interrupt;
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::{FAINT, ResultPrinter, note, styled};
 
 /// Maximum number of changed files in a message.
 const SHOWN_FILES: usize = 3;
 
-/// Runs `cycle`, and again after each change of the file, or of a file in the folder. A cycle that fails prints its error. Returns only
-/// if it can no longer be watched.
-pub async fn repeat_on_change(
+/// Runs `cycle` for the plugin, and again after each change of its sources, until Ctrl-C. A cycle that fails prints its
+/// error.
+pub async fn repeat_until_interrupt(
+    plugin: &PluginSourceArgs,
+    printer: ResultPrinter,
+    cycle: impl AsyncFn(PluginFolder) -> CommandResult<()>,
+) -> CommandResult {
+    let find = || PluginFolder::find(&plugin.dir, plugin.lang);
+    let watched = find()?.watched;
+    // Found again each time: the name of the plugin may have changed, too.
+    // On the heap: the type of a build's future is nested too deeply for the compiler otherwise.
+    let cycle = async || Box::pin(cycle(find()?)).await;
+    tokio::select! {
+        ended = repeat_on_change(&watched, printer, cycle) => ended,
+        // The usual end.
+        _ = wait_for_interrupt() => Ok(ExitReason::Done),
+    }
+}
+
+/// Runs `cycle`, and again after each change of the file, or of a file in the folder. Returns only if it can no longer be
+/// watched.
+async fn repeat_on_change(
     watched: &Path,
     printer: ResultPrinter,
     cycle: impl AsyncFn() -> CommandResult<()>,

@@ -2,12 +2,9 @@
 
 use std::path::Path;
 
-use mimir_core::ToolError;
-
 use super::c::sdk_sources;
 use super::core_module::{add_remedies, export_remedy, finish_module, is_mentioned};
-use super::{BUILD_FOLDER, BuildContext, BuildStep, BuiltComponent, PluginFolder};
-use crate::commands::toolchains::{self, ProgramSearch};
+use super::{BUILD_FOLDER, BuildContext, BuildStep, CompiledPlugin, PluginFolder};
 use crate::exit::CommandResult;
 
 mod zig_cache;
@@ -25,9 +22,8 @@ const EXPORT_LINE: &str =
 const MODULE: [&str; 4] = ["-target", "wasm32-wasi", "-O", "ReleaseSmall"];
 
 /// Builds a plugin.
-pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResult<BuiltComponent> {
-    let search = ProgramSearch::outside(Some(&folder.root));
-    let toolchain = toolchains::find(folder.language, &search).map_err(ToolError::from)?;
+pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResult<CompiledPlugin> {
+    let toolchain = folder.toolchain()?;
     let build_folder = folder.build_folder()?;
     let entry = folder.entry.file_name().unwrap_or_default();
     let entry = entry.to_string_lossy().into_owned();

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use mimir_core::ToolError;
 use mimir_core::text::visible;
@@ -160,11 +159,4 @@ fn foreign_tool(host: &Host, name: &str) -> Option<String> {
 
 fn write_file(path: &Path, content: &[u8]) -> Result<(), ToolError> {
     write_atomically(path, content).map_err(|e| file_error("write", path, &e))
-}
-
-impl CaseReport {
-    /// Returns the duration, rounded for people.
-    pub fn duration(&self) -> Duration {
-        Duration::try_from_secs_f64(self.duration_ms / 1_000.0).unwrap_or_default()
-    }
 }

@@ -4,10 +4,12 @@ use std::path::{Component, Path};
 
 use mimir_core::Tool;
 use mimir_core::grants;
-use mimir_core::needs::{DirectoryAccess, FileNeed, Needs, SECRET_PREFIX};
+use mimir_core::needs::{DirectoryAccess, FileNeed, Needs, SECRET_PREFIX, SecretNeed};
 
+use super::policy_file;
 use crate::args::ToolsTrustArgs;
 use crate::exit::{CommandFailure, CommandResult};
+use crate::output::note;
 use mimir::approval_store::UserApprovalStore;
 use mimir::setup::HostSetup;
 
@@ -53,7 +55,7 @@ pub fn named_rights(
             }
         }
     }
-    let named_now = Needs {
+    let mut named_now = Needs {
         files,
         hosts: args.hosts.iter().map(grants::named_host).collect(),
         secrets: args.secrets.clone(),
@@ -62,6 +64,9 @@ pub fn named_rights(
         ..Needs::default()
     };
     check_imports(tool, &named_now)?;
+    if let Some(policy) = &args.policy {
+        add_requests(setup, tool, args, policy, &mut named_now)?;
+    }
     let mut rights = previously_named(approval_store, tool);
     if !named_now.files.is_empty() {
         rights.files = named_now.files;
@@ -88,6 +93,62 @@ pub fn named_rights(
         }
     }
     Ok(rights)
+}
+
+/// Adds the requests of a policy file, and names those that cannot be granted.
+fn add_requests(
+    setup: &HostSetup,
+    tool: &Tool,
+    args: &ToolsTrustArgs,
+    policy: &Path,
+    named: &mut Needs,
+) -> CommandResult<()> {
+    if !grants::is_foreign(tool) {
+        return Err(CommandFailure::usage(format!(
+            "`{}` declares its rights itself; `--policy` is for components that were not written for mimir",
+            tool.name()
+        )));
+    }
+    // The digest is that of the component, so it confirms nothing of what the file requests.
+    if args.digest.is_some() {
+        return Err(CommandFailure::usage(
+            "`--policy` is confirmed on a terminal; with `--digest`, name the rights with `--host`, `--read`, `--write` and `--secret` instead",
+        ));
+    }
+    let requests = policy_file::read(policy, setup.workspace.root())?;
+    for line in &requests.left_out {
+        note(format_args!("not requested: {line}"));
+    }
+    let requested = Needs {
+        files: requests.files,
+        hosts: requests.hosts,
+        secrets: requests.secrets,
+        ..Needs::default()
+    };
+    let usable = grants::retain_importable(tool, requested.clone());
+    if usable != requested {
+        note("not requested: rights that the component has no import for");
+    }
+    // Rights on the command line go first.
+    for need in usable.files {
+        if !named.files.iter().any(|known| known.path == need.path) {
+            named.files.push(need);
+        }
+    }
+    for need in usable.hosts {
+        if !named.hosts.iter().any(|known| known.host == need.host) {
+            named.hosts.push(need);
+        }
+    }
+    for need in usable.secrets {
+        let is_same = |known: &SecretNeed| {
+            (&known.name, &known.host, &known.header) == (&need.name, &need.host, &need.header)
+        };
+        if !named.secrets.iter().any(is_same) {
+            named.secrets.push(need);
+        }
+    }
+    Ok(())
 }
 
 /// Refuses rights that the component cannot use, because it does not import the interface.

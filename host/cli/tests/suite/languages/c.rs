@@ -44,15 +44,22 @@ fn c_build_without_a_compiler_names_the_command_that_installs_one() {
 }
 
 #[test]
-fn c_compile_errors_have_paths_relative_to_the_plugin() {
+fn c_compile_errors_have_paths_relative_to_the_current_folder() {
     let home = with_compiler("echo \"$PWD/tool.c:3:5: error: unknown\" >&2; exit 1");
     let err = failing_build(&home);
     let mut lines = err.lines();
     assert!(
-        lines.any(|line| line == "tool.c:3:5: error: unknown"),
+        lines.any(|line| line == "hello/tool.c:3:5: error: unknown"),
         "{err}"
     );
     assert!(err.contains("could not build the plugin"), "{err}");
+    // Paths that the compiler writes relative to the folder in which it runs.
+    let home = with_compiler("echo \"tool.c:3:5: error: unknown\" >&2; exit 1");
+    let err = failing_build(&home);
+    assert!(
+        err.starts_with("hello/tool.c:3:5: error: unknown\n"),
+        "{err}"
+    );
 }
 
 #[test]
@@ -124,7 +131,7 @@ fn c_compiler_sees_no_files_outside_of_the_plugin() {
         let text = format!("#include \"{path}\"\n{}", tool("return mimir_text(\"x\");"));
         home.write("hello/tool.c", &text);
         let err = home.failing_build();
-        assert!(err.contains("tool.c:1:"), "{path}: {err}");
+        assert!(err.contains("hello/tool.c:1:"), "{path}: {err}");
         assert!(
             !err.contains("SECRET-OUTSIDE") && !err.contains("root:"),
             "{path}: {err}"

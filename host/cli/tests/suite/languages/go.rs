@@ -109,7 +109,10 @@ fn go_compile_errors_name_file_and_line() {
     let home = BuildHome::new();
     plugin(&home, &tool("", "return unknown, nil"));
     let err = home.failing_build();
-    assert!(err.contains("main.go:12:8: undefined: unknown"), "{err}");
+    assert!(
+        err.contains("\nhello/main.go:12:8: undefined: unknown"),
+        "{err}"
+    );
     home.write("hello/deep/deep.go", "package deep\n\nvar X = unknown\n");
     plugin(
         &home,
@@ -117,9 +120,22 @@ fn go_compile_errors_name_file_and_line() {
     );
     let err = home.failing_build();
     assert!(
-        err.contains("deep/deep.go:3:9: undefined: unknown"),
+        err.contains("hello/deep/deep.go:3:9: undefined: unknown"),
         "{err}"
     );
+}
+
+#[test]
+#[ignore = "needs Go"]
+fn go_use_without_a_need_is_a_warning() {
+    let home = BuildHome::new();
+    let run = "output, err := mimir.Run(\"git\", \"status\")\n\treturn string(output.Stdout), err";
+    plugin(&home, &tool("", run));
+    let (code, _, err) = home.run(&["tools", "build", "hello"]);
+    assert!(code == 0 && err.contains("warning"), "{err}");
+    for part in ["runs commands", "declares no command", "mimir.Command("] {
+        assert!(err.contains(part), "{part}: {err}");
+    }
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn python_build_without_componentize_py_names_the_command_that_installs_it() {
 fn python_module_that_cannot_be_imported_is_reported_with_its_line() {
     let home = with_python(r#"echo printed; echo '{"error": "tool.py:3: NameError: x"}'"#);
     let err = failing_build(&home);
-    assert!(err.contains("tool.py:3: NameError: x\n"), "{err}");
+    assert!(err.contains("hello/tool.py:3: NameError: x\n"), "{err}");
     assert!(err.contains("Python could not build the plugin"), "{err}");
     let home = with_python("exit 0");
     let err = failing_build(&home);
@@ -97,8 +97,20 @@ fn python_file_that_is_no_module_is_refused() {
 }
 
 #[test]
+fn python_build_announces_the_step_that_takes_long() {
+    let line = r#"{"manifest": {"tools": []}, "storage": false}"#;
+    let home = with_python(&format!("echo '{line}'"));
+    let announced = "bundles Python into the component";
+    let err = failing_build(&home);
+    assert!(err.contains(announced), "{err}");
+    let mut command = home.command(&["--json", "tools", "build", "hello"]);
+    let (code, _, err) = output(command.env("PATH", search_path(&home)));
+    assert!(code == 1 && !err.contains(announced), "{err}");
+}
+
+#[test]
 fn python_build_does_not_write_through_links_of_the_plugin() {
-    let line = r#"{"manifest": {"tools": []}, "wasi": [], "storage": false}"#;
+    let line = r#"{"manifest": {"tools": []}, "storage": false}"#;
     let home = with_python(&format!("echo '{line}'"));
     fs::create_dir_all(home.path().join("hello/.mimir-build")).unwrap();
     let outside = home.path().join("outside");
@@ -133,20 +145,71 @@ fn python_template_is_built_and_called() {
 
 #[test]
 #[ignore = "needs componentize-py"]
+fn python_rebuild_of_an_unchanged_plugin_is_the_same_component() {
+    let home = BuildHome::new();
+    let source = |text: &str| tool("", "", &format!("return '{text}'"));
+    let bytes = || fs::read(home.path().join(".mimir/tools/hello.wasm")).unwrap();
+    let announced = "bundles Python into the component";
+    assert!(build(&home, &source("one")).contains(announced));
+    let first = bytes();
+    home.write("hello/cases.yml", "[]\n");
+    let err = build(&home, &source("one"));
+    assert!(first == bytes() && !err.contains(announced), "{err}");
+    let err = build(&home, &source("two"));
+    assert!(first != bytes() && err.contains(announced), "{err}");
+    let (_, out, err) = home.run(&["call", "hello"]);
+    assert!(out.contains("two"), "{out}{err}");
+    // A component that something else has written is not used.
+    home.write("hello/.mimir-build/tool.wasm", "other");
+    assert!(build(&home, &source("two")).contains(announced));
+}
+
+#[test]
+#[ignore = "needs componentize-py"]
 fn python_errors_have_file_and_line() {
     let home = BuildHome::new();
     for (source, message) in [
-        ("import mimir\nx = [\n", "tool.py:2: SyntaxError"),
-        ("import mimir\n\nunknown_name\n", "tool.py:3: NameError"),
+        (
+            "import mimir\nx = [\n",
+            "hello/tool.py:2:5: SyntaxError: '[' was never closed\n",
+        ),
+        (
+            "import mimir\n\nunknown_name\n",
+            "hello/tool.py:3:1: NameError",
+        ),
         ("import mimir\n", "tool.py exports no tool"),
         ("import os\nos._exit(0)\n", "tool.py: Python ended before"),
-        ("import helper\n", "helper.py:2: ValueError: wrong"),
+        ("import helper\n", "hello/helper.py:2:1: ValueError: wrong"),
     ] {
         home.write("hello/helper.py", "\nraise ValueError('wrong')\n");
         home.write("hello/tool.py", source);
         let err = home.failing_build();
         assert!(err.contains(message), "{message}: {err}");
     }
+}
+
+#[test]
+#[ignore = "needs componentize-py"]
+fn python_use_without_a_need_is_a_warning() {
+    let home = BuildHome::new();
+    let err = build(
+        &home,
+        &tool("", "", "return mimir.fetch('https://a.example').text"),
+    );
+    for part in [
+        "warning",
+        "`hello` sends requests",
+        "declares no host",
+        "Needs().host(",
+    ] {
+        assert!(err.contains(part), "{part}: {err}");
+    }
+    let settings = "(needs=mimir.Needs().host('a.example', ['GET'], 'x'))";
+    let err = build(
+        &home,
+        &tool("", settings, "return mimir.fetch('https://a.example').text"),
+    );
+    assert!(!err.contains("warning"), "{err}");
 }
 
 #[test]
@@ -177,7 +240,7 @@ fn python_module_cannot_leave_its_folder_or_show_secrets() {
     );
     let err = home.failing_build();
     assert!(err.contains("sees ['hello']"), "{err}");
-    assert!(err.contains("tool.py:9: ValueError"), "{err}");
+    assert!(err.contains("hello/tool.py:9:1: ValueError"), "{err}");
     assert!(!err.contains("reached"), "{err}");
     assert!(!err.contains("0123456789abcdefghij"), "{err}");
     for path in ["escaped", "hello/escaped", "hello/.mimir"] {

@@ -1,20 +1,15 @@
 //! `compile_flags.txt` in the folder of a plugin: the options with which clangd reads its sources. The file is valid on this
 //! machine only.
 
-use std::io;
 use std::path::Path;
 
 use mimir_core::ToolError;
-use mimir_core::files::{LinkPolicy, read_text};
 
+use super::super::marked_file::write_marked_file;
 use super::wasm_compiler::WasmCompiler;
-use mimir::file_error::{file_error, write_atomically};
 
 /// First line of a file that mimir has written. The format has no comments, so it is an option without effect.
 const MARK: &str = "-DWRITTEN_BY_MIMIR_FOR_THIS_MACHINE_ONLY";
-
-/// Size limit of the file in bytes.
-const MAX_FLAGS_SIZE: u64 = 1 << 20;
 
 /// Writes the file. A file that mimir did not write is left unchanged; returns false in this case.
 pub fn write(root: &Path, compiler: &WasmCompiler) -> Result<bool, ToolError> {
@@ -43,17 +38,7 @@ fn flags(compiler: &WasmCompiler) -> String {
 }
 
 fn write_flags(root: &Path, flags: &str) -> Result<bool, ToolError> {
-    let path = root.join("compile_flags.txt");
-    match read_text(&path, LinkPolicy::Refuse, MAX_FLAGS_SIZE) {
-        Ok(text) if text == flags => return Ok(true),
-        Ok(text) if !text.starts_with(MARK) => return Ok(false),
-        Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        // A link, or no text: not by mimir.
-        Err(_) => return Ok(false),
-    }
-    write_atomically(&path, flags.as_bytes()).map_err(|e| file_error("write", &path, &e))?;
-    Ok(true)
+    write_marked_file(&root.join("compile_flags.txt"), MARK, flags)
 }
 
 #[cfg(test)]

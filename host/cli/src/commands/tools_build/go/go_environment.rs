@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use mimir_core::ToolError;
 
 use super::super::{BuildContext, BuildStep, PluginFolder};
-use crate::commands::toolchains::{self, FoundToolchain, ProgramSearch};
+use crate::commands::toolchains::{self, FoundToolchain, ProgramSearch, path_text};
 use mimir::file_error::file_error;
 
 /// Platform that Go compiles for.
@@ -33,8 +33,8 @@ impl GoEnvironment {
     ///
     /// Fails if Go is missing or too old, or a folder cannot be created.
     pub fn find(cx: &BuildContext<'_>, folder: &PluginFolder) -> Result<Self, ToolError> {
-        let search = ProgramSearch::outside(Some(&folder.root));
-        let toolchain = toolchains::find(folder.language, &search).map_err(ToolError::from)?;
+        let search = folder.program_search();
+        let toolchain = toolchains::find(folder.language, &search)?;
         let cache = cx.cache("go")?;
         let modules = module_cache(&toolchain, &search, &cache)?;
         Ok(Self {
@@ -99,7 +99,6 @@ fn variables(target: GoTarget, root: &Path, cache: &Path, modules: &Path) -> Vec
     } else {
         "-mod=readonly"
     };
-    let text = |path: &Path| path.to_string_lossy().into_owned();
     let platform: &[(&str, &str)] = match target {
         GoTarget::Component => &[("GOOS", "wasip1"), ("GOARCH", "wasm")],
         GoTarget::Native => &[],
@@ -113,10 +112,10 @@ fn variables(target: GoTarget, root: &Path, cache: &Path, modules: &Path) -> Vec
         ("GOTELEMETRY", "off"),
     ];
     let paths = [
-        ("GOCACHE", text(cache)),
-        ("GOPATH", text(&cache.join("path"))),
-        ("GOMODCACHE", text(modules)),
-        ("GOWORK", text(&root.join("go.work"))),
+        ("GOCACHE", path_text(cache)),
+        ("GOPATH", path_text(&cache.join("path"))),
+        ("GOMODCACHE", path_text(modules)),
+        ("GOWORK", path_text(&root.join("go.work"))),
     ];
     let fixed = platform.iter().copied().chain(fixed);
     let fixed = fixed.map(|(name, value)| (name, value.to_owned()));

@@ -1,13 +1,12 @@
 //! `go.work` in the folder of a plugin, with which Go and editors find the SDK. The file is valid on this machine only.
 
-use std::io;
 use std::path::Path;
 
-use mimir_core::files::{LinkPolicy, read_text};
 use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::Value;
 
 use super::super::PluginFolder;
+use super::super::marked_file::write_marked_file;
 use super::go_module::GoModule;
 use mimir::file_error::{file_error, write_atomically};
 
@@ -21,9 +20,6 @@ pub const REPLACE_LINE: &str = "replace mimir.local/sdk v0.0.0 => ./.mimir-build
 
 /// Content of the folder in this line. Go reads nothing else of it.
 const SDK_MODULE: &str = "module mimir.local/sdk\n\ngo 1.25\n";
-
-/// Size limit of the file in bytes.
-const MAX_FILE_SIZE: u64 = 1 << 20;
 
 /// Writes the module that stands for the required version of the SDK.
 pub fn write_sdk_module(folder: &PluginFolder) -> Result<(), ToolError> {
@@ -43,17 +39,7 @@ pub fn write(root: &Path, module: &GoModule, sdk: &Path) -> Result<bool, ToolErr
     let sdk = Value::from(sdk);
     let go_version = module.workspace_go_version();
     let text = format!("{MARK}\ngo {go_version}\n\nuse .\n\nuse {sdk}\n\n{REPLACE_LINE}\n");
-    let path = root.join("go.work");
-    match read_text(&path, LinkPolicy::Refuse, MAX_FILE_SIZE) {
-        Ok(found) if found == text => return Ok(true),
-        Ok(found) if !found.starts_with(MARK) => return Ok(false),
-        Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        // A link, or no text: not by mimir.
-        Err(_) => return Ok(false),
-    }
-    write_atomically(&path, text.as_bytes()).map_err(|e| file_error("write", &path, &e))?;
-    Ok(true)
+    write_marked_file(&root.join("go.work"), MARK, &text)
 }
 
 #[cfg(test)]

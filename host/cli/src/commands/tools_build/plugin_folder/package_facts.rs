@@ -25,11 +25,25 @@ const MAX_NAME_LENGTH: usize = 64;
 /// Names of entry files that say nothing about the plugin.
 const GENERIC_STEMS: [&str; 3] = ["tool", "tools", "index"];
 
+/// Origin of a plugin's name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum NameOrigin {
+    /// The name of the folder.
+    #[default]
+    Folder,
+    /// The name of the entry file.
+    EntryFile,
+    /// A manifest of this name.
+    Manifest(&'static str),
+}
+
 /// Facts about the package of a plugin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PackageFacts {
     /// Name, in characters that a file name can have everywhere.
     pub name: String,
+    /// Origin of the name.
+    pub name_origin: NameOrigin,
     /// Version.
     pub version: String,
     /// One sentence about the plugin.
@@ -45,6 +59,9 @@ pub struct PackageFacts {
 #[serde(deny_unknown_fields)]
 struct PackageFile {
     name: Option<String>,
+    /// Name of the manifest that has the name.
+    #[serde(skip)]
+    named_in: &'static str,
     version: Option<String>,
     description: Option<String>,
     license: Option<String>,
@@ -71,11 +88,20 @@ impl PackageFacts {
         };
         let is_manifest = matches!(language, PluginLanguage::Rust | PluginLanguage::Go);
         let stem_of_entry = stem(entry);
-        let name = if is_manifest || GENERIC_STEMS.contains(&stem_of_entry.as_str()) {
-            let folder = Some(stem(root)).filter(|name| !name.is_empty());
-            file.name.or(folder).unwrap_or(stem_of_entry)
-        } else {
-            stem_of_entry
+        let (name, name_origin) = match file.name {
+            _ if !is_manifest && !GENERIC_STEMS.contains(&stem_of_entry.as_str()) => {
+                (stem_of_entry, NameOrigin::EntryFile)
+            }
+            Some(name) => (name, NameOrigin::Manifest(file.named_in)),
+            None => {
+                let folder = Some(stem(root)).filter(|name| !name.is_empty());
+                (folder.unwrap_or(stem_of_entry), NameOrigin::Folder)
+            }
+        };
+        let name_origin = match language {
+            // Its build names the file after the manifest.
+            PluginLanguage::Rust => NameOrigin::Manifest("Cargo.toml"),
+            _ => name_origin,
         };
         let text = |text: Option<String>| {
             let text = text.map(|text| text.trim().to_owned());
@@ -83,6 +109,7 @@ impl PackageFacts {
         };
         Ok(Self {
             name: file_name(&name),
+            name_origin,
             version: text(file.version).unwrap_or_else(|| VERSION.to_owned()),
             description: text(file.description),
             license: text(file.license),
@@ -137,6 +164,7 @@ fn package_json(root: &Path) -> PackageFile {
     };
     PackageFile {
         name: field("name"),
+        named_in: "package.json",
         version: field("version"),
         description: field("description"),
         license: field("license"),
@@ -163,6 +191,7 @@ fn pyproject(root: &Path) -> Result<PackageFile, ToolError> {
     };
     Ok(PackageFile {
         name: field("name"),
+        named_in: "pyproject.toml",
         version: field("version"),
         description: field("description"),
         license: field("license").or_else(|| in_table("license", "text")),
@@ -182,8 +211,14 @@ fn go_module(root: &Path) -> Result<PackageFile, ToolError> {
         Some(text) => serde_json::from_str(&text).map_err(|error| invalid(&path, error))?,
         None => PackageFile::default(),
     };
+    let named_in = if file.name.is_some() {
+        "mimir.json"
+    } else {
+        "go.mod"
+    };
     Ok(PackageFile {
         name: file.name.clone().or(name),
+        named_in,
         ..file
     })
 }
@@ -221,6 +256,27 @@ mod tests {
     }
 
     #[test]
+    fn plugin_name_has_the_origin_that_changes_it() {
+        let origin = |language, entry: &str, files: &[(&str, &str)]| {
+            facts(language, entry, files).unwrap().name_origin
+        };
+        let package = [("package.json", r#"{"name": "words"}"#)];
+        let typescript = PluginLanguage::TypeScript;
+        assert_eq!(
+            origin(typescript, "tool.ts", &package),
+            NameOrigin::Manifest("package.json")
+        );
+        assert_eq!(
+            origin(typescript, "fib.ts", &package),
+            NameOrigin::EntryFile
+        );
+        assert_eq!(origin(typescript, "tool.ts", &[]), NameOrigin::Folder);
+        let module = [("go.mod", "module words\n")];
+        let go = origin(PluginLanguage::Go, "go.mod", &module);
+        assert_eq!(go, NameOrigin::Manifest("go.mod"));
+    }
+
+    #[test]
     fn python_package_facts_come_from_pyproject() {
         let text = "[project]\nname = \"words\"\nversion = \"2.0\"\ndescription = \" Counts. \"\n\
             license = {text = \"MIT\"}\n[project.urls]\nHomepage = \"https://example.com\"\n";
@@ -228,6 +284,7 @@ mod tests {
         let found = facts(PluginLanguage::Python, "tool.py", &files).unwrap();
         let expected = PackageFacts {
             name: "words".to_owned(),
+            name_origin: NameOrigin::Manifest("pyproject.toml"),
             version: "2.0".to_owned(),
             description: Some("Counts.".to_owned()),
             license: Some("MIT".to_owned()),

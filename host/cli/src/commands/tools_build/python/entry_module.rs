@@ -27,6 +27,7 @@ const RESERVED: [&str; 6] = [
 /// be imported either. The module of the plugin may end Python or print, so the report is the last line.
 const DESCRIBE: &str = r#"
 import sys, importlib.machinery as machinery
+sys.pycache_prefix = "/none"
 sdk, folder, vendor, module = FACTS
 def sources(path):
     if path != folder and not path.startswith(folder + SEPARATOR):
@@ -85,8 +86,9 @@ impl EntryModule {
     /// Returns the names and texts of the modules that are written for the plugin.
     pub fn modules(&self, package: &PackageFacts) -> [(String, String); 2] {
         let name = &self.name;
+        // Python must not use compiled files of the plugin: they can differ from the sources that a person reads.
         let entry = format!(
-            "import mimir_package\nimport {name}\nfrom mimir._export import Toolset\nfrom mimir._preload import preload\n\n\
+            "import sys\nsys.pycache_prefix = \"/none\"\nimport mimir_package\nimport {name}\nfrom mimir._export import Toolset\nfrom mimir._preload import preload\n\n\
              preload(\"{name}\")\n"
         );
         let literal = |fact: Option<&String>| match fact {

@@ -6,12 +6,15 @@ use mimir_core::{Tool, ToolError};
 use serde::Deserialize;
 
 use super::PythonWorld;
+use crate::commands::tools_build::undeclared_needs::HostFeature;
 
 /// The tools of a module, and the world that they need.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ModuleReport {
     /// The interfaces that the component imports.
     pub world: PythonWorld,
+    /// Features of the host that the code mentions.
+    pub uses: Vec<HostFeature>,
     uses_storage: bool,
     /// Names of the tools.
     tools: Vec<String>,
@@ -27,6 +30,8 @@ enum PrintedReport {
     Described {
         manifest: ModuleManifest,
         storage: bool,
+        #[serde(default)]
+        uses: Vec<HostFeature>,
     },
 }
 
@@ -59,13 +64,18 @@ impl ModuleReport {
             };
             ToolError::execution(format!("{}: {reason}", visible(file_name)))
         })?;
-        let (manifest, uses_storage) = match printed {
+        let (manifest, uses_storage, uses) = match printed {
             PrintedReport::Failed { error } => return Ok(Err(error)),
-            PrintedReport::Described { manifest, storage } => (manifest, storage),
+            PrintedReport::Described {
+                manifest,
+                storage,
+                uses,
+            } => (manifest, storage, uses),
         };
         let needs = manifest.tools.iter().map(|tool| &tool.needs);
         Ok(Ok(Self {
             world: PythonWorld::for_needs(needs, uses_storage),
+            uses,
             uses_storage,
             tools: manifest.tools.into_iter().map(|tool| tool.name).collect(),
         }))
@@ -114,7 +124,7 @@ mod tests {
     const TWO_TOOLS: &str = r#"{"manifest": {"name": "x", "tools": [
         {"name": "a", "needs": {"files": [{"path": ".", "access": "read-write", "reason": ""}], "model": false}},
         {"name": "b", "needs": {"commands": [{"pattern": "git *", "reason": "x"}], "variables": [], "model": true}}
-    ]}, "wasi": ["time"], "storage": true}"#;
+    ]}, "storage": true, "uses": ["hosts", "commands"]}"#;
 
     #[test]
     fn python_report_unites_the_needs() {
@@ -126,6 +136,7 @@ mod tests {
             ..PythonWorld::default()
         };
         assert_eq!(report.world, expected);
+        assert_eq!(report.uses, [HostFeature::Hosts, HostFeature::Commands]);
     }
 
     #[test]
@@ -134,8 +145,7 @@ mod tests {
         assert_eq!(error.unwrap_err(), "tool.py:3: NameError: x");
         let ended = parse("half a line").unwrap_err();
         assert!(ended.message.contains("Python ended before"), "{ended}");
-        let invalid =
-            parse(r#"{"manifest": {"tools": 5}, "wasi": [], "storage": false}"#).unwrap_err();
+        let invalid = parse(r#"{"manifest": {"tools": 5}, "storage": false}"#).unwrap_err();
         assert!(invalid.message.contains("is not valid"), "{invalid}");
         assert!(ModuleReport::parse(&[], "tool.py").is_err());
     }

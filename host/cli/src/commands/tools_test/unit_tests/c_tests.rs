@@ -4,9 +4,9 @@ use std::path::Path;
 
 use mimir_core::ToolError;
 
-use super::{TestPlan, native_sources, test_folder, text};
+use super::{TestPlan, native_sources, test_folder};
 use crate::args::PluginLanguage;
-use crate::commands::toolchains::{self, FoundToolchain, ProgramSearch};
+use crate::commands::toolchains::{self, FoundToolchain, path_text};
 use crate::commands::tools_build::{BuildContext, BuildStep, PluginFolder, ZigCache};
 
 /// Plans to compile the tests, which include the source of the plugin, and to run the program.
@@ -22,8 +22,8 @@ pub async fn plan(cx: &BuildContext<'_>, folder: &PluginFolder) -> Result<TestPl
         return Ok(TestPlan::default());
     };
     let tests = test_folder(folder)?;
-    let library = text(&tests.join("sdk_native.o"));
-    let program = text(&tests.join("test"));
+    let library = path_text(&tests.join("sdk_native.o"));
+    let program = path_text(&tests.join("test"));
     let sdk = cx.sdk.folder("c");
     // The SDK is C in either language.
     let sdk_compiler = native_compiler(folder, PluginLanguage::C)?;
@@ -61,14 +61,14 @@ fn native_compiler(
     folder: &PluginFolder,
     language: PluginLanguage,
 ) -> Result<FoundToolchain, ToolError> {
-    let search = ProgramSearch::outside(Some(&folder.root));
+    let search = folder.program_search();
     let names = match language {
         PluginLanguage::C => ["cc", "gcc", "clang"],
         _ => ["c++", "g++", "clang++"],
     };
     if let Some(program) = names.iter().find_map(|name| search.program(name)) {
         return Ok(FoundToolchain {
-            program: vec![text(&program)],
+            program: vec![path_text(&program)],
             ..FoundToolchain::default()
         });
     }
@@ -92,7 +92,7 @@ fn compile_step(
         PluginLanguage::C => "-std=gnu17",
         _ => "-std=c++20",
     };
-    let include = text(&cx.sdk.folder("c").join("include"));
+    let include = path_text(&cx.sdk.folder("c").join("include"));
     let mut args = compiler.program;
     args.extend([standard.to_owned(), format!("-I{include}")]);
     BuildStep {

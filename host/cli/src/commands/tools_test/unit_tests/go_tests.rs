@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use mimir_core::ToolError;
 
-use super::{TestPlan, has_file, test_folder, text};
+use super::{TestPlan, has_file, test_folder};
+use crate::commands::toolchains::path_text;
 use crate::commands::tools_build::{
     BuildContext, BuildStep, GoEnvironment, GoTarget, PluginFolder,
 };
@@ -23,7 +24,7 @@ pub async fn plan(cx: &BuildContext<'_>, folder: &PluginFolder) -> Result<TestPl
     let folders = cx.run(folder, &list).await?;
     let mut plan = TestPlan::default();
     for (index, package) in folders.iter().filter(|line| !line.is_empty()).enumerate() {
-        let program = text(&tests.join(format!("package{index}.test")));
+        let program = path_text(&tests.join(format!("package{index}.test")));
         // The checks of `go vet` would compile it first.
         let args = ["test", "-c", "-vet=off", "-o", &program, package];
         plan.compile.push(BuildStep {

@@ -3,12 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use mimir_core::ToolError;
+use mimir_core::files::{LinkPolicy, read_text};
 
 use crate::commands::tools_build::PluginFolder;
 use mimir::file_error::file_error;
 
 /// Maximum number of files and folders to look at.
 const MAX_ENTRIES: usize = 5_000;
+
+/// Maximum size of a file to search, in bytes.
+const MAX_FILE_SIZE: u64 = 1 << 20;
 
 /// Returns true if the plugin has a file whose name matches.
 pub fn has_file(folder: &PluginFolder, is_match: impl Fn(&str) -> bool) -> Result<bool, ToolError> {
@@ -21,16 +25,29 @@ pub fn has_text(
     is_match: impl Fn(&str) -> bool,
     text: &str,
 ) -> Result<bool, ToolError> {
+    has_content(folder, is_match, |content| content.contains(text))
+}
+
+/// Returns true if a file whose name matches has a content that matches. Links are not followed, and large files count as
+/// empty.
+pub fn has_content(
+    folder: &PluginFolder,
+    is_match: impl Fn(&str) -> bool,
+    is_content: impl Fn(&str) -> bool,
+) -> Result<bool, ToolError> {
     let files = files_named(&folder.root, is_match)?;
     Ok(files.iter().any(|file| {
         // A file that cannot be read is reported by the compiler.
-        let content = std::fs::read_to_string(file).unwrap_or_default();
-        content.contains(text)
+        let content = read_text(file, LinkPolicy::Refuse, MAX_FILE_SIZE);
+        content.is_ok_and(|content| is_content(&content))
     }))
 }
 
 /// Returns the files whose names match, without those that builds write and those of other people.
-fn files_named(root: &Path, is_match: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, ToolError> {
+pub fn files_named(
+    root: &Path,
+    is_match: impl Fn(&str) -> bool,
+) -> Result<Vec<PathBuf>, ToolError> {
     let (mut files, mut folders, mut count) = (Vec::new(), vec![root.to_owned()], 0);
     while let Some(folder) = folders.pop() {
         let entries = std::fs::read_dir(&folder).map_err(|e| file_error("read", &folder, &e))?;
@@ -95,6 +112,18 @@ mod tests {
         assert!(!has_text(&folder, is_zig, "\ntest ").unwrap());
         let (_dir, folder) = plugin(&[("tool.zig", "const a = 1;\n\ntest \"a\" {}\n")]);
         assert!(has_text(&folder, is_zig, "\ntest ").unwrap());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn unit_tests_are_not_looked_for_in_large_files_and_links() {
+        let is_zig = |name: &str| name.ends_with(".zig");
+        let large = "\ntest \"a\" {}".repeat(1 << 17);
+        let (dir, folder) = plugin(&[("tool.zig", ""), ("large.zig", &large)]);
+        let outside = tempfile::tempdir().unwrap();
+        std::fs::write(outside.path().join("a.zig"), "\ntest \"a\" {}").unwrap();
+        std::os::unix::fs::symlink(outside.path().join("a.zig"), dir.path().join("a.zig")).unwrap();
+        assert!(!has_text(&folder, is_zig, "\ntest ").unwrap());
     }
 
     #[test]
