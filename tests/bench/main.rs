@@ -13,6 +13,7 @@ mod commands;
 mod compile;
 mod container;
 mod decide;
+mod languages;
 mod list;
 mod mcp;
 mod measure;
@@ -44,6 +45,7 @@ type Area = (&'static str, fn(&mut Report));
 const AREAS: &[Area] = &[
     ("calls", calls::bench),
     ("script", script::bench),
+    ("languages", languages::bench),
     ("code", code::bench),
     ("work", work::bench),
     ("throughput", throughput::bench),

@@ -1,4 +1,5 @@
 //! `file_search` in a tree of 200 MB compared with ripgrep, both as whole processes; and without the process.
+//! `search_code` in the same tree: the time to build its index, and that of queries.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -58,6 +59,58 @@ pub fn bench(report: &mut Report) {
         budget: Budget::AtMost(3.0),
     });
     inside(report, &workspace, pair.reference);
+    code(report, &workspace, &home);
+}
+
+/// Time allowed for the first search of code, which builds the index, and for further ones.
+const INDEX_ALLOWED: f64 = 20.0;
+const QUERY_ALLOWED: f64 = 0.05;
+
+/// Number of queries of each kind.
+const QUERIES: usize = 15;
+
+/// The search of code in a host that keeps running.
+fn code(report: &mut Report, workspace: &Path, home: &Path) {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let builder = mimir::Host::builder().workspace(workspace);
+        let builder = builder.config_dir(home.join("config"));
+        let host = builder.cache_dir(home.join("cache")).build().await.unwrap();
+        let search = async |mode: &str, query: &str| {
+            let arguments = json!({"mode": mode, "query": query, "maxResults": 20});
+            let start = Instant::now();
+            let outcome = host.call("search_code", arguments).await.unwrap();
+            assert!(!outcome.text().contains("not complete"));
+            assert!(outcome.text().contains(".rs:"), "{}", outcome.text());
+            start.elapsed().as_secs_f64()
+        };
+        let built = search("words", trees::NEEDLE).await;
+        report.row(Row {
+            name: "`search_code`, building the index of 200 MB".to_owned(),
+            ours: time(built),
+            reference: format!("{} allowed", time(INDEX_ALLOWED)),
+            ratio: built / INDEX_ALLOWED,
+            budget: Budget::AtMost(1.0),
+        });
+        let mut times = Vec::new();
+        for _ in 0..QUERIES {
+            times.push(search("words", trees::NEEDLE).await);
+            times.push(search("symbols", "session").await);
+            times.push(search("references", trees::NEEDLE).await);
+        }
+        times.sort_by(f64::total_cmp);
+        let median = times[times.len() / 2];
+        report.row(Row {
+            name: "`search_code`, a query in 200 MB".to_owned(),
+            ours: time(median),
+            reference: format!("{} allowed", time(QUERY_ALLOWED)),
+            ratio: median / QUERY_ALLOWED,
+            budget: Budget::AtMost(1.0),
+        });
+    });
 }
 
 fn lines(printed: &str) -> usize {

@@ -10,10 +10,16 @@ use super::root;
 const OURS: &[(&str, &[&str])] = &[
     ("mimir-redact", &[]),
     ("mimir-commands", &[]),
+    ("mimir-patch", &[]),
     ("mimir-platform", &[]),
     (
         "mimir-core",
-        &["mimir-commands", "mimir-platform", "mimir-redact"],
+        &[
+            "mimir-commands",
+            "mimir-patch",
+            "mimir-platform",
+            "mimir-redact",
+        ],
     ),
     ("mimir-audit", &["mimir-core"]),
     ("mimir-net", &["mimir-core"]),
@@ -23,6 +29,8 @@ const OURS: &[(&str, &[&str])] = &[
         &["mimir-commands", "mimir-core", "mimir-net"],
     ),
     ("mimir-script", &["mimir-core", "mimir-wasm"]),
+    ("mimir-browser", &["mimir-core", "mimir-net"]),
+    ("mimir-code-search", &["mimir-core"]),
     ("mimir-mcp", &["mimir-core", "mimir-net"]),
     ("mimir-tokens", &[]),
     ("mimir-agent", &["mimir-core", "mimir-net"]),
@@ -38,6 +46,8 @@ const OURS: &[(&str, &[&str])] = &[
             "mimir-script",
             "mimir-mcp",
             "mimir-agent",
+            "mimir-browser",
+            "mimir-code-search",
             "mimir-builtins",
         ],
     ),
@@ -78,12 +88,12 @@ const OURS: &[(&str, &[&str])] = &[
 ];
 
 /// Allowed dependencies of a plugin.
-const PLUGIN: &[&str] = &["mimir-sdk"];
+const PLUGIN: &[&str] = &["mimir-patch", "mimir-sdk"];
 
 /// Heavy crates, by name prefix, and the only crates that may depend on them.
 const HEAVY: &[(&str, &[&str])] = &[
     ("wasmtime", &["mimir-wasm"]),
-    ("cap-", &["mimir-wasm"]),
+    ("cap-", &["mimir-wasm", "mimir-code-search"]),
     ("wasmparser", &["mimir-wasm"]),
     ("wasm-encoder", &["mimir-wasm"]),
     ("wast", &["mimir-wasm"]),
@@ -112,6 +122,10 @@ const HEAVY: &[(&str, &[&str])] = &[
     ("htmd", &["mimir-plugin-web"]),
     ("markup5ever", &["mimir-plugin-web"]),
     ("encoding_rs", &["mimir-plugin-web"]),
+    ("calamine", &["mimir-plugin-documents"]),
+    ("pdf-extract", &["mimir-plugin-documents"]),
+    ("quick-xml", &["mimir-plugin-documents"]),
+    ("zip", &["mimir-plugin-documents"]),
     // The program's listener limits connections, which axum's own does not.
     ("hyper", &["mimir-net", "mimir", "mimir-cli"]),
     ("rustls", &["mimir-net"]),
@@ -161,6 +175,7 @@ const CORE: &[&str] = &[
     "jiff",
     "jsonschema",
     "mimir-commands",
+    "mimir-patch",
     "mimir-platform",
     "mimir-redact",
     "parking_lot",

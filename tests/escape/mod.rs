@@ -12,6 +12,7 @@ mod logs;
 mod memories;
 mod memory;
 mod output;
+mod patches;
 mod pieces;
 mod planted;
 mod race;

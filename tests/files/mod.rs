@@ -1,10 +1,12 @@
 //! The bundled tools in use: the real components under the real pipeline.
 
 mod bounds;
+mod documents;
 mod errors;
 mod gates;
 mod masks;
 mod names;
+mod patches;
 mod undo;
 mod work;
 

@@ -114,6 +114,50 @@ fn file_search_finds_matches_and_honours_gitignore() {
 }
 
 #[test]
+fn file_search_accepts_its_second_form_of_arguments() {
+    let kit = kit();
+    let root = kit.path();
+    fs::create_dir(root.join("src")).unwrap();
+    fs::write(root.join("src/a.rs"), "let needle = 1;\n").unwrap();
+    fs::write(root.join("b.txt"), "needless\n").unwrap();
+    for (arguments, files) in [
+        (json!({"pattern": "*.rs"}), json!(["src/a.rs"])),
+        (
+            json!({"pattern": "*.txt", "type": "glob"}),
+            json!(["b.txt"]),
+        ),
+        (
+            json!({"pattern": "*", "type": "glob", "path": "src"}),
+            json!(["src/a.rs"]),
+        ),
+        (
+            json!({"pattern": "need.e\\b", "type": "grep"}),
+            json!(["src/a.rs"]),
+        ),
+        (
+            json!({"pattern": "need", "type": "grep", "path": "b.txt"}),
+            json!(["b.txt"]),
+        ),
+    ] {
+        let found = done(&kit, "file_search", arguments.clone());
+        assert_eq!(found["files"], files, "{arguments}");
+    }
+    for arguments in [
+        json!({"pattern": "a", "type": "dance"}),
+        json!({"pattern": "a", "query": "b", "mode": "grep"}),
+        json!({"type": "glob"}),
+    ] {
+        let outcome = kit.call("file_search", arguments.clone());
+        let error = outcome.result().expect_err("it is not a form");
+        assert_eq!(
+            error.code,
+            mimir_core::ToolErrorCode::InvalidInput,
+            "{arguments}"
+        );
+    }
+}
+
+#[test]
 fn file_content_round_trips_unchanged() {
     let kit = kit();
     for (name, content) in [

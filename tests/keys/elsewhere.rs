@@ -42,6 +42,11 @@ const SHOWN: &[Shown] = &[
         "token_price_comes_from_the_config",
     ),
     (
+        "tools.*.execution.sandbox",
+        "host/core/src/pipeline/tests/approvals/commands.rs",
+        "exec_needs_the_sandbox_that_its_tool_requires",
+    ),
+    (
         "secrets.*.env",
         "host/cli/tests/suite/keys.rs",
         "secret_from_an_environment_variable_is_masked",
@@ -212,6 +217,46 @@ const SHOWN: &[Shown] = &[
         "embeddings_key_is_sent_only_in_the_header",
     ),
     (
+        "browser.listTools",
+        "host/cli/tests/suite/browser.rs",
+        "browser_tools_are_listed_or_searched",
+    ),
+    (
+        "browser.program",
+        "host/cli/tests/suite/browser.rs",
+        "browser_program_is_started",
+    ),
+    (
+        "browser.profile",
+        "host/cli/tests/suite/browser.rs",
+        "browser_profile_keeps_cookies",
+    ),
+    (
+        "browser.idleSeconds",
+        "host/cli/tests/suite/browser.rs",
+        "browser_is_stopped_when_idle",
+    ),
+    (
+        "browser.width",
+        "host/cli/tests/suite/browser.rs",
+        "browser_window_has_the_size",
+    ),
+    (
+        "browser.height",
+        "host/cli/tests/suite/browser.rs",
+        "browser_window_has_the_size",
+    ),
+    (
+        "browser.maxMemoryMb",
+        "host/cli/tests/suite/browser.rs",
+        "browser_memory_is_bounded_or_refused",
+    ),
+    (
+        "browser.secrets.*",
+        "host/cli/tests/suite/browser.rs",
+        "browser_secret_is_entered_on_its_host_only",
+    ),
+    (
         "sandbox",
         "host/cli/tests/suite/sandbox.rs",
         "sandbox_setting_selects_the_backend",
@@ -292,6 +337,21 @@ const SHOWN: &[Shown] = &[
         "agent_cost_is_counted_and_limited",
     ),
     (
+        "providers.*.prices.*.cacheRead",
+        "host/cli/tests/suite/agent_context.rs",
+        "cached_tokens_are_counted_at_their_price",
+    ),
+    (
+        "providers.*.prices.*.cacheWrite",
+        "host/cli/tests/suite/agent_context.rs",
+        "cached_tokens_are_counted_at_their_price",
+    ),
+    (
+        "providers.*.vision.*",
+        "host/cli/tests/suite/agent_context.rs",
+        "run_image_is_sent_only_to_a_model_that_reads_images",
+    ),
+    (
         "agent.instructions",
         "host/cli/tests/suite/agents.rs",
         "agent_instructions_are_sent_in_the_system_prompt",
@@ -332,6 +392,11 @@ const SHOWN: &[Shown] = &[
         "agent_token_limits_cap_answers_and_context",
     ),
     (
+        "agent.compaction",
+        "host/cli/tests/suite/agent_context.rs",
+        "agent_compaction_setting_selects_summary_or_trimming",
+    ),
+    (
         "agent.retries",
         "host/cli/tests/suite/agents.rs",
         "provider_rate_limit_is_retried_as_configured",
@@ -353,6 +418,8 @@ fn keys_tested_elsewhere_have_their_test() {
         let start = [
             format!("#[test]\nfn {test}() {{\n"),
             format!("#[tokio::test]\nasync fn {test}() {{\n"),
+            // With `#[ignore = "needs …"]`; CI runs it.
+            format!("installs\"]\nfn {test}() {{\n"),
         ];
         let body = start.iter().find_map(|start| text.split_once(start));
         let Some((_, body)) = body else {

@@ -14,6 +14,7 @@ keys! {
     time: "limits.timeMs" => time_is_bounded,
     time_of_a_tool: "tools.*.limits.timeMs" => time_is_bounded,
     longest_time: "tools.maxExecutionTime" => time_is_bounded,
+    execution_time: "tools.*.execution.timeout" => time_is_bounded,
     fuel: "limits.fuel" => fuel_is_bounded,
     fuel_of_a_tool: "tools.*.limits.fuel" => fuel_is_bounded,
     memory: "limits.memoryMb" => memory_is_bounded,

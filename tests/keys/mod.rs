@@ -23,6 +23,7 @@ mod elsewhere;
 mod limits;
 mod lists;
 mod program;
+mod repeated;
 mod rules;
 mod schema;
 mod template;
@@ -41,6 +42,7 @@ fn keys_of_the_config_are_all_tested() {
         limits::KEYS,
         lists::KEYS,
         program::KEYS,
+        repeated::KEYS,
         rules::KEYS,
         tools::KEYS,
     ];

@@ -5,13 +5,14 @@ use mimir_core::outcome::{DataClass, TrustLevel};
 use mimir_core::{Decision, ToolErrorCode};
 use mimir_testkit::{Approve, Testkit, Value, json};
 
-use super::{changed, echo, ending, goes, only, refused, runs, set};
+use super::{among, changed, echo, ending, goes, only, refused, runs, set};
 
 keys! {
     enabled: "tools.*.enabled" => a_tool_is_switched_off,
     approval: "tools.*.approval" => a_word_counts,
     word: "approval.tools.*" => a_word_counts,
     default: "approval.default" => custom_tools_have_a_default,
+    server: "tools.*.server" => a_permission_is_for_one_server,
     level: "tools.*.approval.level" => a_word_counts,
     danger: "tools.*.approval.dangerPatterns" => danger_is_asked_about,
     methods: "tools.*.approval.conditions.methodRequiresApproval" => methods_are_asked_about,
@@ -48,6 +49,17 @@ fn a_word_counts(key: &str) {
         });
         assert_eq!(goes(&kit, "echo", json!({})), decision);
     }
+}
+
+fn a_permission_is_for_one_server(key: &str) {
+    let (block, field) = key.rsplit_once('.').unwrap();
+    let allowed = json!({"approval": "allow"});
+    let settings = among(block, "echo", allowed, field, json!("files"));
+    let kit = changed(echo(settings), |tool| {
+        tool.definition.approval = Decision::Ask;
+    });
+    // `echo` is a plugin: the permission is for the tool of a server.
+    assert_eq!(goes(&kit, "echo", json!({})), Decision::Ask);
 }
 
 fn custom_tools_have_a_default(key: &str) {

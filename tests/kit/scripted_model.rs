@@ -14,6 +14,9 @@ use serde_json::{Value, json};
 pub enum Step {
     /// Streams these chunks of text, then calls tools, given as name and raw JSON arguments.
     Says(Vec<&'static str>, Vec<(&'static str, String)>),
+    /// Streams this text, and reports that 80 of the 100 sent tokens came from the provider's cache, and in Anthropic's
+    /// protocol that 10 were written to it.
+    Cached(&'static str),
     /// Sends this text and closes the connection.
     Cut(&'static str),
     /// Responds with a status, headers and a body.
@@ -182,6 +185,7 @@ fn answer(to: &mut TcpStream, path: &str, step: &Step, at: usize) -> std::io::Re
     };
     let (words, calls_to_make, ends) = match step {
         Step::Says(words, calls_to_make) => (words.clone(), calls_to_make.clone(), true),
+        Step::Cached(words) => (vec![*words], vec![], true),
         Step::Cut(words) | Step::Hangs(words) => (vec![*words], vec![], false),
         Step::TooLong(words) => (words.clone(), vec![], false),
         Step::Overloaded => (vec!["Well"], vec![], false),
@@ -194,7 +198,10 @@ fn answer(to: &mut TcpStream, path: &str, step: &Step, at: usize) -> std::io::Re
     } else {
         chat(&words, &calls_to_make, ends, at)
     };
-    for event in events {
+    for mut event in events {
+        if let Step::Cached(_) = step {
+            report_cached(&mut event);
+        }
         send(event)?;
     }
     match step {
@@ -218,6 +225,19 @@ fn answer(to: &mut TcpStream, path: &str, step: &Step, at: usize) -> std::io::Re
     }
     to.write_all(b"0\r\n\r\n")?;
     Ok(true)
+}
+
+/// Adds the cached tokens to the usage in an event, in the form of its protocol.
+fn report_cached(event: &mut Value) {
+    if event["usage"]["prompt_tokens"].is_u64() {
+        event["usage"]["prompt_tokens_details"] = json!({"cached_tokens": 80});
+    }
+    if event["response"]["usage"].is_object() {
+        event["response"]["usage"]["input_tokens_details"] = json!({"cached_tokens": 80});
+    }
+    if event["message"]["usage"].is_object() {
+        event["message"]["usage"] = json!({"input_tokens": 10, "cache_read_input_tokens": 80, "cache_creation_input_tokens": 10, "output_tokens": 1});
+    }
 }
 
 /// Splits a call's arguments into two chunks for streaming.

@@ -1,7 +1,7 @@
 """``python -m mimir.describe MODULE``: prints what ``mimir tools build`` needs to know before it makes the component.
 
-The module is imported, so its faults are reported with file and line. The report has the manifest, and the modules of the
-standard library that the plugin's own code uses and that need WASI.
+The module is imported, so its faults are reported with file and line. The report has the manifest, and what the plugin's
+own code uses of the host.
 """
 
 from __future__ import annotations
@@ -16,12 +16,8 @@ from . import _host
 from ._error import DefinitionError, Error
 from ._tool import TOOLS, manifest
 
-#: Modules that cannot work without WASI. Without them, the component is built without it.
-WASI_MODULES = {
-    "asyncio", "datetime", "fileinput", "getpass", "glob", "http", "io", "logging", "multiprocessing", "os", "pathlib", "platform", "random",
-    "secrets", "select", "selectors", "shutil", "signal", "socket", "sqlite3", "ssl", "subprocess", "tempfile", "threading",
-    "time", "urllib", "uuid", "zoneinfo",
-}
+#: What the host offers for a need: names in ``mimir``, with the needs.
+NEEDED = {"fetch": "hosts", "commands": "commands", "tools": "tools", "model": "model"}
 
 
 def main(name: str) -> int:
@@ -31,19 +27,39 @@ def main(name: str) -> int:
     try:
         importlib.import_module(name)
     except BaseException as error:  # noqa: BLE001
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(str(folder))]
-        at = f"{Path(frames[-1].filename).relative_to(folder)}:{frames[-1].lineno}: " if frames else ""
-        if isinstance(error, SyntaxError) and error.filename:
-            at = f"{Path(error.filename).name}:{error.lineno}: "
+        message, at = str(error), _position(error, folder)
+        if isinstance(error, SyntaxError) and error.filename and at:
+            message = error.msg
         # The class of the SDK's own errors says nothing.
         kind = "" if isinstance(error, (DefinitionError, Error)) else f"{type(error).__name__}: "
-        print(json.dumps({"error": f"{at}{kind}{error}"}))
+        print(json.dumps({"error": f"{at}{kind}{message}"}))
         return 1
     if not TOOLS:
         print(json.dumps({"error": f"{name}.py exports no tool: decorate a function with `@mimir.tool`"}))
         return 1
-    print(json.dumps({"manifest": manifest(), "wasi": sorted(_wasi_modules(folder)), "storage": _mentions(folder, "storage")}))
+    report = {"manifest": manifest(), "storage": _mentions(folder, "storage"), "uses": sorted(_uses(folder))}
+    print(json.dumps(report))
     return 0
+
+
+def _position(error: BaseException, folder: Path) -> str:
+    """File, line and column of the error in the plugin's own code, as the beginning of a message."""
+    if isinstance(error, SyntaxError) and error.filename:
+        file, line, column = error.filename, error.lineno, error.offset
+    else:
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_in(frame.filename, folder)]
+        if not frames:
+            return ""
+        file, line = frames[-1].filename, frames[-1].lineno
+        # Python 3.10 knows the line only.
+        start = getattr(frames[-1], "colno", None)
+        column = None if start is None else start + 1
+    shown = Path(file).relative_to(folder) if _is_in(file, folder) else Path(file).name
+    return f"{shown}:{line}:{column}: " if column else f"{shown}:{line}: "
+
+
+def _is_in(file: str, folder: Path) -> bool:
+    return Path(file).is_relative_to(folder)
 
 
 def _sources(folder: Path) -> list[str]:
@@ -52,19 +68,30 @@ def _sources(folder: Path) -> list[str]:
     return [Path(file).read_text() for file in files if file and Path(file).is_relative_to(folder)]
 
 
-def _wasi_modules(folder: Path) -> set[str]:
+def _uses(folder: Path) -> set[str]:
+    """What the plugin's own code uses of the host and must declare, by the names of needs."""
     import ast
 
-    used = set()
+    used: set[str] = set()
     for text in _sources(folder):
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.Import):
-                used |= {alias.name.split(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                used.add(node.module.split(".")[0])
-            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("open", "input"):
-                used.add("io")
-    return used & WASI_MODULES
+        nodes = list(ast.walk(ast.parse(text)))
+        modules = {
+            alias.asname or "mimir"
+            for node in nodes
+            if isinstance(node, ast.Import)
+            for alias in node.names
+            if alias.name == "mimir" or alias.name.startswith("mimir.") and not alias.asname
+        }
+        for node in nodes:
+            if isinstance(node, ast.ImportFrom) and node.module == "mimir" and not node.level:
+                used |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mimir.") and not node.level:
+                used.add(str(node.module).split(".")[1])
+            elif isinstance(node, ast.Import):
+                used |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("mimir.")}
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+                used.add(node.attr)
+    return {need for name, need in NEEDED.items() if name in used}
 
 
 def _mentions(folder: Path, word: str) -> bool:

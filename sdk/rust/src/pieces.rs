@@ -6,6 +6,7 @@
 //!
 //! Out of scope: detecting secrets, except for the first and last lines of private keys. The host has rules for that.
 
+use std::borrow::Cow;
 use std::iter::successors;
 use std::ops::Range;
 
@@ -123,6 +124,47 @@ pub fn in_key(line: &[u8]) -> bool {
 /// Returns true if a private key ends in this line.
 pub fn ends_key(line: &[u8]) -> bool {
     memchr::memmem::find(line, END).is_some_and(|at| is_private_key_frame(&line[at..]))
+}
+
+/// Masks the lines of all private keys in a text, from the first line of a key to its last. Each line becomes a
+/// [mark](KEY_MARK), so lines keep their numbers. For a whole text of which only some lines are shown.
+///
+/// ```
+/// use mimir_sdk::pieces::{KEY_MARK, mask_keys};
+///
+/// let text = "a\n-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----\nb\n";
+/// assert_eq!(mask_keys(text), format!("a\n{KEY_MARK}\n{KEY_MARK}\n{KEY_MARK}\nb\n"));
+/// ```
+pub fn mask_keys(text: &str) -> Cow<'_, str> {
+    let bytes = text.as_bytes();
+    if memchr::memmem::find(bytes, BEGIN).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    // Ends of the last complete key, and of the range after a BEGIN line that may belong to a key without an end.
+    let (mut at, mut key_until, mut open_until) = (0usize, 0usize, 0usize);
+    for line in text.split_inclusive('\n') {
+        let line_at = at;
+        at += line.len();
+        for begin in memchr::memmem::find_iter(line.as_bytes(), BEGIN) {
+            if !is_private_key_frame(&line.as_bytes()[begin..]) {
+                continue;
+            }
+            match key_end(bytes, line_at + begin) {
+                Some(end) => key_until = key_until.max(end),
+                None => open_until = line_at + begin + KEY,
+            }
+        }
+        let is_key = line_at < key_until || (line_at < open_until && in_key(line.as_bytes()));
+        let content = line.trim_end_matches(['\n', '\r']);
+        if is_key && !content.trim().is_empty() {
+            out.push_str(KEY_MARK);
+            out.push_str(&line[content.len()..]);
+        } else {
+            out.push_str(line);
+        }
+    }
+    Cow::Owned(out)
 }
 
 /// Replacement for a line of a private key whose BEGIN line is not shown.

@@ -9,6 +9,16 @@ const DIGEST: &str = "package_of_another_digest_is_not_installed";
 
 pub(super) const SHOWN: &[Shown] = &[
     (
+        "mcp.enabled",
+        "host/cli/tests/suite/servers.rs",
+        "mcp_enabled_false_disables_all_servers",
+    ),
+    (
+        "mcp.registry",
+        "host/cli/tests/suite/mcp_settings.rs",
+        "mcp_add_takes_a_server_from_the_registry",
+    ),
+    (
         "mcp.servers.*.command",
         "host/mcp/tests/upstream/lifecycle.rs",
         "server_launch_follows_the_settings",

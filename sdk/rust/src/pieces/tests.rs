@@ -134,3 +134,22 @@ fn excerpt_contains_the_match() {
         assert!(shown.contains(&token) || !shown.contains("xx"), "{shown}");
     }
 }
+
+#[test]
+fn masked_keys_keep_their_lines() {
+    let text = format!("a\n{PEM}b\n");
+    let masked = mask_keys(&text);
+    assert_eq!(masked.lines().count(), text.lines().count());
+    assert!(masked.starts_with(&format!("a\n{KEY_MARK}\n")), "{masked}");
+    assert!(masked.ends_with(&format!("{KEY_MARK}\nb\n")), "{masked}");
+    assert!(
+        !masked.contains("MIIE") && !masked.contains("AB=="),
+        "{masked}"
+    );
+
+    let open = "-----BEGIN PRIVATE KEY-----\nMIIEpAIBAAKCAQEAn4mVZ0rJ8a1\nsome words\n";
+    let expected = format!("-----BEGIN PRIVATE KEY-----\n{KEY_MARK}\nsome words\n");
+    assert_eq!(mask_keys(open), expected);
+    let certificate = PEM.replace("RSA PRIVATE KEY", "CERTIFICATE");
+    assert_eq!(mask_keys(&certificate), certificate);
+}
