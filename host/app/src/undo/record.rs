@@ -90,8 +90,8 @@ pub enum PathState {
     },
     /// A file.
     File {
-        /// SHA-256 of the content in lower-case hex. Files that running code has written may have none, and are
-        /// compared by size and modification time instead.
+        /// SHA-256 of the content in lower-case hex. Large files, and files of a call that was stopped, may have none, and
+        /// are compared by size and modification time instead.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sha256: Option<String>,
         /// Path of the copy, relative to the folder of the backups. Only the state before a call has one.

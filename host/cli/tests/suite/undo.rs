@@ -97,6 +97,37 @@ fn undo_of_old_changes_needs_yes_or_id() {
 }
 
 #[test]
+fn undo_reverts_one_change_of_a_file_after_another() {
+    let home = tempfile::tempdir().unwrap();
+    let root = home.path();
+    let path = root.join("a.txt");
+    call(root, "write_file", &["path=a.txt", "content=first"]);
+    call(root, "write_file", &["path=a.txt", "content=and second"]);
+    call(
+        root,
+        "edit_file",
+        &["path=a.txt", "pattern=and", "replacement=the"],
+    );
+    call(root, "move_file", &["from=a.txt", "to=b.txt"]);
+    call(root, "delete_file", &["path=b.txt"]);
+    // The same content with another time is no change.
+    let expected = [
+        ("b.txt", Some("the second")),
+        ("a.txt", Some("the second")),
+        ("a.txt", Some("and second")),
+        ("a.txt", Some("first")),
+        ("a.txt", None),
+    ];
+    for (name, text) in expected {
+        let (code, _, err) = run(root, &["undo"]);
+        assert_eq!(code, 0, "{name}: {err}");
+        let now = fs::read_to_string(root.join(name)).ok();
+        assert_eq!(now.as_deref(), text, "{name}");
+    }
+    assert!(!path.exists());
+}
+
+#[test]
 fn undo_conflict_is_refused_and_recorded() {
     let (home, _) = changed();
     fs::write(home.path().join("a.txt"), "mine").unwrap();

@@ -7,7 +7,8 @@
 //! unchanged paths are left out, and a record without changes is removed.
 //!
 //! Copies and comparisons run on threads for blocking work, not on those that run calls, and both stop when the call
-//! ends. For a new file, the record contains the size and time instead of a digest, so the cost of a record does not
+//! ends. The record contains digests of the contents after the call, so that a file counts as unchanged whatever its
+//! time is. Beyond [`MAX_HASHED_BYTES`], it contains the size and time instead, so that the cost of a record does not
 //! depend on the amount of data that the call has written.
 //!
 //! Out of scope: permission to change a file, which was checked before.
@@ -48,6 +49,9 @@ const MAX_BYTES: u64 = 100 << 20;
 
 /// Maximum number of paths recorded for one call.
 const MAX_PATHS: usize = 10_000;
+
+/// Maximum number of bytes of new and resized files that are hashed when a call ends.
+const MAX_HASHED_BYTES: u64 = 32 << 20;
 
 /// Reason recorded for the changes of a call that declined copies.
 const DECLINED: &str = "the call declined backups (`backup: false`)";
@@ -429,7 +433,8 @@ impl UndoRecording {
         }
         self.is_over.store(true, Ordering::Relaxed);
         let mut changes = std::mem::take(&mut self.changes);
-        changes.retain_mut(|(shared, change)| self.has_changed(shared, change));
+        let mut bytes_to_hash = MAX_HASHED_BYTES;
+        changes.retain_mut(|(shared, change)| self.has_changed(shared, change, &mut bytes_to_hash));
         let created = changes.iter().map(|(_, change)| change);
         let created = created.filter(|change| {
             matches!(
@@ -474,8 +479,14 @@ impl UndoRecording {
         })
     }
 
-    /// Adds the current state at the path of a change. Returns false if it equals the earlier one.
-    fn has_changed(&self, shared: &MountState, change: &mut RecordedChange) -> bool {
+    /// Adds the current state at the path of a change. Returns false if it equals the earlier one. `bytes_to_hash` is the
+    /// size of the new and resized files that can still be hashed.
+    fn has_changed(
+        &self,
+        shared: &MountState,
+        change: &mut RecordedChange,
+        bytes_to_hash: &mut u64,
+    ) -> bool {
         match find_state(shared, &change.path) {
             Ok(StateLookup::State(after)) if after == change.before => false,
             Ok(StateLookup::State(after)) => {
@@ -483,20 +494,29 @@ impl UndoRecording {
                 true
             }
             Ok(StateLookup::File(mut file, meta)) => {
-                let mut digest = None;
-                // The content matters only for a file that may be unchanged.
-                if let RecordedState::File {
-                    sha256: Some(sha256),
-                    size,
-                    ..
-                } = &change.before
-                    && *size == meta.len()
+                let is_hashed = match &change.before {
+                    // Without a digest, only size and time can show that the file is unchanged.
+                    RecordedState::File { sha256: None, .. } => false,
+                    // The file may be unchanged.
+                    RecordedState::File { size, .. } if *size == meta.len() => true,
+                    _ => match bytes_to_hash.checked_sub(meta.len()) {
+                        Some(left) => {
+                            *bytes_to_hash = left;
+                            true
+                        }
+                        None => false,
+                    },
+                };
+                let digest = is_hashed.then(|| {
+                    let hashed = hash(&mut file, &mut io::sink(), meta.len(), &self.stop);
+                    hashed.ok().map(|(digest, _)| digest)
+                });
+                let digest = digest.flatten();
+                if let RecordedState::File { sha256, .. } = &change.before
+                    && digest.is_some()
+                    && digest == *sha256
                 {
-                    let hashed = hash(&mut file, &mut io::sink(), *size, &self.stop);
-                    digest = hashed.ok().map(|(digest, _)| digest);
-                    if digest.as_ref() == Some(sha256) {
-                        return false;
-                    }
+                    return false;
                 }
                 change.after = RecordedState::of_file(Some(&meta), digest);
                 change.after != change.before

@@ -113,7 +113,6 @@ fn undo_record_is_written_on_timeout_and_on_drop() {
         assert_eq!(paths, ["same", "made"]);
         assert_eq!(changes[1]["before"]["kind"], "absent");
         assert_eq!(changes[1]["after"]["size"], 1);
-        assert!(changes[1]["after"].get("sha256").is_none());
     }
 }
 
@@ -176,6 +175,31 @@ fn undo_record_is_complete_before_each_change() {
         workspace.record().unwrap()["changes"][1]["after"]["size"],
         1
     );
+}
+
+#[test]
+fn undo_record_has_digests_of_new_contents_up_to_its_limit() {
+    let (mut workspace, _undo, scope) = TestWorkspace::recorded();
+    workspace.write("src/main.rs", "other").unwrap();
+    workspace.write("new", "x").unwrap();
+    workspace.write("sparse", "x").unwrap();
+    let sparse = fs::File::options()
+        .write(true)
+        .open(workspace.host("sparse"));
+    sparse.unwrap().set_len((32 << 20) + 1).unwrap();
+    let TestWorkspace { runtime, .. } = &workspace;
+    runtime.block_on(scope.finish(&deadline(Duration::from_secs(60))));
+    let record = workspace.record().unwrap();
+    let digests = [0, 1, 2].map(|n| record["changes"][n]["after"]["sha256"].as_str());
+    assert_eq!(
+        digests,
+        [
+            Some("d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa"),
+            Some("2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"),
+            None,
+        ]
+    );
+    assert_eq!(record["changes"][2]["after"]["size"], (32 << 20) + 1);
 }
 
 #[test]
