@@ -11,10 +11,44 @@ const UPDATE: &str = "*** Update File: ";
 const DELETE: &str = "*** Delete File: ";
 const MOVE: &str = "*** Move to: ";
 
-/// Reads the sections after the line `begin`. Text after the end is ignored.
+/// Reads the sections after the line `begin`, and those of further blocks.
 pub(crate) fn parse(lines: &PatchLines<'_>, begin: usize) -> Result<Vec<FilePatch>, PatchError> {
     let mut files = Vec::new();
-    let mut at = begin + 1;
+    let mut next = Some(begin);
+    while let Some(begin) = next {
+        let end = read_block(lines, begin + 1, &mut files)?;
+        next = find_next_block(lines, end + 1)?;
+    }
+    Ok(files)
+}
+
+/// Returns the line with which another block begins. Other text is ignored if it cannot be a part of a patch.
+fn find_next_block(lines: &PatchLines<'_>, first: usize) -> Result<Option<usize>, PatchError> {
+    for at in first..lines.len() {
+        let line = lines.header(at);
+        if line.trim_end() == BEGIN {
+            return Ok(Some(at));
+        }
+        let is_end = line.trim_end() == END;
+        if line.starts_with([' ', '+', '-', '@']) || (line.starts_with("*** ") && !is_end) {
+            return Err(PatchError::at(
+                at,
+                format!(
+                    "this line is after `{END}`: expected `{BEGIN}` before further changes, and no other text"
+                ),
+            ));
+        }
+    }
+    Ok(None)
+}
+
+/// Reads the sections of a block. Returns the index of its last line.
+fn read_block(
+    lines: &PatchLines<'_>,
+    first: usize,
+    files: &mut Vec<FilePatch>,
+) -> Result<usize, PatchError> {
+    let mut at = first;
     loop {
         let line = lines.header(at).trim_end();
         let header = at;
@@ -25,7 +59,7 @@ pub(crate) fn parse(lines: &PatchLines<'_>, begin: usize) -> Result<Vec<FilePatc
             ));
         }
         if line == END {
-            return Ok(files);
+            return Ok(at);
         }
         at += 1;
         let (path, change) = if let Some(path) = line.strip_prefix(ADD) {

@@ -127,7 +127,11 @@ impl PatchError {
 /// Reads a patch in either format. Text before the first change is ignored, as `git apply` does.
 pub fn parse(text: &str) -> Result<Patch, PatchError> {
     let lines = PatchLines::new(text);
-    let files = match lines.iter().position(|line| line.trim() == codex::BEGIN) {
+    // The text of a diff may be about patches, and contain this line.
+    let begin = (0..lines.len())
+        .take_while(|&at| !unified::is_first_header(&lines, at))
+        .find(|&at| lines[at].trim_end() == codex::BEGIN);
+    let files = match begin {
         Some(begin) => codex::parse(&lines, begin)?,
         None => unified::parse(&lines)?,
     };

@@ -71,6 +71,51 @@ fn unified_diff_with_wrong_counts_is_read_to_the_next_header() {
 }
 
 #[test]
+fn unified_diff_with_small_counts_and_a_stripped_blank_line_is_complete() {
+    let file = only("--- a/f.txt\n+++ b/f.txt\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n\n+NEW LINE\n c\n\n");
+    assert_eq!(
+        signs(&file.change.hunks()[0]),
+        [" a", "-b", "+B", " ", "+NEW LINE", " c"]
+    );
+}
+
+#[test]
+fn unified_diff_signature_differs_from_a_removed_hyphen() {
+    let hunk = |end: &str| {
+        let file = only(&format!("--- a/x\n+++ b/x\n@@ -1,9 +1 @@\n a\n{end}"));
+        signs(&file.change.hunks()[0])
+    };
+    assert_eq!(hunk("-b\n-- \n2.40.0\n\n"), [" a", "-b"]);
+    assert_eq!(hunk("--\n+b\n"), [" a", "--", "+b"]);
+    assert_eq!(hunk("-b\n--\n"), [" a", "-b", "--"]);
+}
+
+#[test]
+fn unified_diff_ignores_the_messages_of_commits() {
+    let id = "0123456789abcdef0123456789abcdef01234567";
+    let change = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n";
+    for message in [
+        format!("commit {id}\nAuthor: A\n\n    Subject\n\n    - item\n\n"),
+        format!("-- \n2.40.0\n\nFrom {id} Mon Sep 17 00:00:00 2001\n\n- item\n---\n x | 2 +-\n"),
+    ] {
+        let text = format!(
+            "{change}{message}diff --git a/y b/y\n{}",
+            change.replace('x', "y")
+        );
+        assert_eq!(parse(&text).unwrap().files.len(), 2, "{text}");
+    }
+}
+
+#[test]
+fn unified_diff_of_a_text_about_patches_is_read() {
+    let text = "--- a/x.md\n+++ b/x.md\n@@ -1,2 +1,3 @@\n *** Begin Patch\n+*** End Patch\n text\n";
+    assert_eq!(only(text).path, "x.md");
+    let stated =
+        parse("See below.\n--- patch ---\n*** Begin Patch\n*** Delete File: a\n*** End Patch\n");
+    assert_eq!(stated.unwrap().files[0].path, "a");
+}
+
+#[test]
 fn unified_diff_paths_keep_real_folders_and_quotes() {
     assert_eq!(only("--- a/x\n+++ a/x\n@@ -1 +1 @@\n-a\n+b\n").path, "a/x");
     assert_eq!(
@@ -99,6 +144,16 @@ fn codex_patch_is_read_with_all_sections() {
     assert_eq!(signs(&hunks[0]), ["-    x", "+    y"]);
     assert!(update.change.hunks()[0].at_end);
     assert_eq!(delete.change, PatchChange::Delete(None));
+}
+
+#[test]
+fn codex_patch_may_have_several_blocks() {
+    let block =
+        |name: &str| format!("*** Begin Patch\n*** Update File: {name}\n-x\n+y\n*** End Patch\n");
+    let patch = parse(&format!("{}\nThen:\n{}EOF\n", block("a"), block("b"))).unwrap();
+    let paths: Vec<_> = patch.files.iter().map(|file| file.path.as_str()).collect();
+    assert_eq!(paths, ["a", "b"]);
+    assert!(fault(&format!("{}*** Begin Patch\n", block("a"))).contains("is missing"));
 }
 
 #[test]
@@ -134,6 +189,35 @@ fn patch_errors_name_the_line_and_the_remedy() {
             "regular files",
         ),
         ("diff --git a/x b/x\nGIT binary patch\n", "binary files"),
+        (
+            "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\ntext\n+c\n",
+            "line 7 of the patch: this line is outside of a hunk",
+        ),
+        (
+            "--- a/x\n+++ b/x\n@@\n ```\n```\n+c\n",
+            "line 6 of the patch: this line is outside of a hunk",
+        ),
+        (
+            "diff --git a/x b/x\nnew file mode 100644\n+a\n",
+            "line 3 of the patch: this line is outside of a hunk",
+        ),
+        (
+            "@@ fn x()\n-a\n+b\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n",
+            "has no file",
+        ),
+        ("--- a/x\n+++ b/x\n@@@ -1 -1 +1 @@@\n++a\n", "a merge"),
+        (
+            "diff --git a/x b/y\nrename from x\nrename to y\n--- a/z\n+++ b/z\n@@ -1 +1 @@\n-a\n+b\n",
+            "`z` is not a file of the move from `x` to `y`",
+        ),
+        (
+            "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n*** Begin Patch\n*** Delete File: y\n*** End Patch\n",
+            "cannot be mixed",
+        ),
+        (
+            "*** Begin Patch\n*** Delete File: y\n*** End Patch\n*** Delete File: z\n",
+            "line 4 of the patch: this line is after `*** End Patch`",
+        ),
         ("diff --git a/x b/x\nindex 1..2\n", "no hunks"),
         (
             "--- /dev/null\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n",
@@ -233,4 +317,74 @@ fn patch_parser_never_panics_on_damaged_texts() {
             let _ = parse(&without);
         }
     }
+}
+
+/// Lines and groups of lines of patches. `%` marks the lines that change a file.
+const FRAGMENTS: [&str; 27] = [
+    "+%\n",
+    "+%\n",
+    "+%\n",
+    "-%\n",
+    "-%\n",
+    " c\n",
+    " c\n",
+    "\n",
+    "\n",
+    "c\n",
+    "@@\n",
+    "@@ -1 +1 @@\n",
+    "@@ -1,2 +1,2 @@\n",
+    "@@ -1,3 +1,4 @@\n",
+    "@@ -0,0 +1 @@\n",
+    "\\ No newline at end of file\n",
+    "--- a/x\n+++ b/x\n",
+    "--- /dev/null\n+++ b/n\n",
+    "diff --git a/y b/y\nnew file mode 100644\n",
+    "diff --git a/y b/z\nrename from y\nrename to z\n",
+    "-- \n2.40.0\n",
+    "--\n",
+    "```\n",
+    "*** End of File\n",
+    "*** Update File: u\n",
+    "*** Add File: a\n",
+    "*** End Patch\n*** Begin Patch\n",
+];
+
+#[test]
+fn accepted_patches_contain_every_changed_line() {
+    let mut state = 1_u64;
+    let mut random = |below: usize| {
+        // Constants of Knuth's generator.
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap() % below
+    };
+    let mut accepted = 0;
+    for _ in 0..100_000 {
+        let is_codex = random(3) == 0;
+        let mut text = if is_codex {
+            "*** Begin Patch\n*** Update File: f\n-%\n".to_owned()
+        } else {
+            "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n c\n-%\n".to_owned()
+        };
+        for _ in 0..random(8) {
+            text.push_str(FRAGMENTS[random(FRAGMENTS.len())]);
+        }
+        if is_codex {
+            text.push_str("*** End Patch\n");
+        }
+        let Ok(patch) = parse(&text) else {
+            continue;
+        };
+        accepted += 1;
+        let hunks = patch.files.iter().flat_map(|file| file.change.hunks());
+        let lines = hunks.flat_map(|hunk| &hunk.lines);
+        let read = lines
+            .filter(|line| line.kind != LineKind::Context && line.text == "%")
+            .count();
+        let written = text.lines().filter(|line| ["+%", "-%"].contains(line));
+        assert_eq!(read, written.count(), "{text}");
+    }
+    assert!(accepted > 5_000, "{accepted}");
 }

@@ -2,7 +2,7 @@
 
 use crate::lines::PatchLines;
 use crate::paths::{PathPair, read_name};
-use crate::{FilePatch, HunkLine, LineKind, PatchChange, PatchError, PatchHunk};
+use crate::{FilePatch, HunkLine, LineKind, PatchChange, PatchError, PatchHunk, codex};
 
 /// Marks the line before it as the last one of a file without a final line break.
 const NO_NEWLINE: &str = "\\ No newline";
@@ -34,6 +34,8 @@ struct GitHeader {
 pub(crate) fn parse(lines: &PatchLines<'_>) -> Result<Vec<FilePatch>, PatchError> {
     let mut files = Vec::new();
     let mut header: Option<GitHeader> = None;
+    // Text is ignored before the first change, and in the message of a commit.
+    let mut is_text = true;
     let mut at = 0;
     while at < lines.len() {
         let line = lines.header(at);
@@ -44,6 +46,7 @@ pub(crate) fn parse(lines: &PatchLines<'_>) -> Result<Vec<FilePatch>, PatchError
                 line: at,
                 ..GitHeader::default()
             });
+            is_text = false;
             at += 1;
         } else if is_file_header(lines, at) {
             let old = lines.header(at).strip_prefix("--- ").unwrap_or_default();
@@ -61,7 +64,12 @@ pub(crate) fn parse(lines: &PatchLines<'_>) -> Result<Vec<FilePatch>, PatchError
                 paths,
                 hunks,
             )?);
-        } else if line.starts_with("@@ -") {
+            is_text = false;
+        } else if is_commit(line) {
+            finish_header(header.take(), &mut files)?;
+            is_text = true;
+            at += 1;
+        } else if line.starts_with("@@") {
             return Err(PatchError::at(
                 at,
                 "the hunk has no file: expected `--- a/FILE` and `+++ b/FILE` before it",
@@ -70,6 +78,16 @@ pub(crate) fn parse(lines: &PatchLines<'_>) -> Result<Vec<FilePatch>, PatchError
             return Err(PatchError::at(
                 at,
                 "binary files cannot be patched; write_file with `encoding: base64` writes one",
+            ));
+        } else if line.trim_end() == codex::BEGIN {
+            return Err(PatchError::at(
+                at,
+                "a unified diff and `*** Begin Patch` cannot be mixed: send them in two calls",
+            ));
+        } else if !is_text && is_hunk_line(lines, at) {
+            return Err(PatchError::at(
+                at,
+                "this line is outside of a hunk: expected `--- FILE`, `+++ FILE` and `@@ … @@` before it, and no other text after the first change",
             ));
         } else {
             if let Some(header) = &mut header {
@@ -80,6 +98,37 @@ pub(crate) fn parse(lines: &PatchLines<'_>) -> Result<Vec<FilePatch>, PatchError
     }
     finish_header(header, &mut files)?;
     Ok(files)
+}
+
+/// Returns true for a line that would change a file if it were part of a hunk, or is its context.
+fn is_hunk_line(lines: &PatchLines<'_>, at: usize) -> bool {
+    lines.header(at).starts_with([' ', '+', '-'])
+        && !is_file_header(lines, at)
+        && !is_signature(lines, at)
+}
+
+/// Returns true for the line `-- ` that git writes at the end of a patch. Git's version follows, so that it differs from
+/// the removal of a line `-`.
+fn is_signature(lines: &PatchLines<'_>, at: usize) -> bool {
+    let next = lines.header(at + 1);
+    lines.header(at).trim_end() == "--"
+        && !next.is_empty()
+        && !next.starts_with([' ', '+', '-', '@', '\\'])
+        && !next.starts_with("diff ")
+}
+
+/// Returns true for the first line of a commit, as `git log` and `git format-patch` print it.
+fn is_commit(line: &str) -> bool {
+    let rest = line
+        .strip_prefix("commit ")
+        .or_else(|| line.strip_prefix("From "));
+    let hash = rest.and_then(|rest| rest.split(' ').next());
+    hash.is_some_and(|hash| hash.len() >= 40 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// Returns true if the diff of a file begins at a line.
+pub(crate) fn is_first_header(lines: &PatchLines<'_>, at: usize) -> bool {
+    is_file_header(lines, at) || lines.header(at).starts_with("diff --git ")
 }
 
 /// Returns true if the two headers of a file begin at a line.
@@ -130,14 +179,14 @@ fn finish_header(header: Option<GitHeader>, files: &mut Vec<FilePatch>) -> Resul
     let line = header.line;
     let is_change = header.rename_from.is_some() || header.is_new || header.is_deleted;
     let paths = match &header.paths {
+        // The paths of the move are in their own lines.
+        _ if header.rename_from.is_some() => PathPair {
+            old: None,
+            new: None,
+        },
         Some(paths) if is_change => PathPair {
             old: paths.old.clone().filter(|_| !header.is_new),
             new: paths.new.clone().filter(|_| !header.is_deleted),
-        },
-        // The paths of the move follow in their own lines.
-        None if header.rename_from.is_some() => PathPair {
-            old: None,
-            new: None,
         },
         _ => return Err(PatchError::at(line, "the diff of this file has no hunks")),
     };
@@ -154,7 +203,20 @@ fn file_patch(
 ) -> Result<FilePatch, PatchError> {
     let fault = |message: String| Err(PatchError::at(at, message));
     let (path, change) = match (header.rename_from, header.rename_to, paths) {
-        (Some(from), Some(to), _) => (from, PatchChange::Move { to, hunks }),
+        (Some(from), Some(to), paths) => {
+            // The headers of another file, which is not a part of the move.
+            let names = |name: &str, path: &str| {
+                let rest = name.strip_suffix(path);
+                rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+            };
+            let mut others = paths.old.iter().chain(&paths.new);
+            if let Some(other) = others.find(|path| !names(&from, path) && !names(&to, path)) {
+                return fault(format!(
+                    "`{other}` is not a file of the move from `{from}` to `{to}`: add a line `diff --git` before it"
+                ));
+            }
+            (from, PatchChange::Move { to, hunks })
+        }
         (Some(_), None, _) | (None, Some(_), _) => {
             return fault("a move needs both `rename from` and `rename to`".to_owned());
         }
@@ -229,6 +291,12 @@ fn read_hunks(lines: &PatchLines<'_>, at: &mut usize) -> Result<Vec<PatchHunk>, 
     let mut hunks = Vec::new();
     while lines.header(*at).starts_with("@@") {
         let header = *at;
+        if lines.header(header).starts_with("@@@") {
+            return Err(PatchError::at(
+                header,
+                "the diff of a merge cannot be applied: expected `@@`, as in the diff between two versions",
+            ));
+        }
         *at += 1;
         let range = read_range(lines.header(header));
         let counted = range.and_then(|range| count_lines(lines, *at, range));
@@ -321,9 +389,9 @@ fn count_lines(lines: &PatchLines<'_>, first: usize, range: HunkRange) -> Option
     {
         at += 1;
     }
-    let next = lines.header(at);
-    let continues = next.starts_with([' ', '+'])
-        || (next.starts_with('-') && !is_file_header(lines, at) && next.trim_end() != "--");
+    // Blank context lines may have lost their spaces.
+    let next = (at..lines.len()).find(|&at| !lines.header(at).is_empty());
+    let continues = next.is_some_and(|next| is_hunk_line(lines, next));
     (!continues).then_some(at)
 }
 
@@ -336,7 +404,7 @@ fn find_end(lines: &PatchLines<'_>, first: usize) -> usize {
                 || line.starts_with("diff ")
                 || line.starts_with("Index: ")
                 || line.starts_with("```")
-                || line.trim_end() == "--"
+                || is_signature(lines, at)
                 || is_file_header(lines, at)
         })
         .unwrap_or(lines.len())

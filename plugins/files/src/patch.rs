@@ -2,12 +2,13 @@
 
 use std::fmt::Write;
 
-use mimir_patch::{Patch, PatchChange};
+use mimir_patch::{FilePatch, Patch, PatchChange};
 use mimir_sdk::prelude::*;
 use mimir_sdk::text;
 
 use crate::{formatting, undo_record};
 
+mod changed_paths;
 mod commit;
 mod matching;
 mod plan;
@@ -126,36 +127,46 @@ impl ApplyPatch {
     }
 }
 
-/// Lists the changes of a patch for the person who approves it.
+/// Verbs of the changes in the summary of an assessment, in their order: what removes most comes first.
+const VERBS: [&str; 5] = [
+    "deletes",
+    "changes and moves",
+    "moves",
+    "changes",
+    "creates",
+];
+
+/// Returns the verb of a change.
+fn verb(change: &PatchChange) -> &'static str {
+    match change {
+        PatchChange::Delete(_) => "deletes",
+        PatchChange::Move { hunks, .. } if hunks.is_empty() => "moves",
+        PatchChange::Move { .. } => "changes and moves",
+        PatchChange::Update(_) => "changes",
+        PatchChange::Add(_) => "creates",
+    }
+}
+
+/// Lists the changes of a patch for the person who approves it. Changes beyond the limit are counted by kind.
 fn summarize(patch: &Patch) -> String {
-    let mut parts: Vec<String> = patch
-        .files
-        .iter()
-        .take(MAX_LISTED_PATHS)
-        .map(|file| {
+    let mut parts = Vec::new();
+    let mut places = MAX_LISTED_PATHS;
+    for kind in VERBS {
+        let files = patch.files.iter();
+        let files: Vec<&FilePatch> = files.filter(|file| verb(&file.change) == kind).collect();
+        let (listed, hidden) = files.split_at(files.len().min(places));
+        places -= listed.len();
+        parts.extend(listed.iter().map(|file| {
             let path = text::brief(&file.path);
             match &file.change {
-                PatchChange::Add(_) => format!("creates {path}"),
-                PatchChange::Update(_) => format!("changes {path}"),
-                PatchChange::Delete(_) => format!("deletes {path}"),
-                PatchChange::Move { to, hunks } => {
-                    let verb = if hunks.is_empty() {
-                        "moves"
-                    } else {
-                        "changes and moves"
-                    };
-                    format!("{verb} {path} to {}", text::brief(to))
-                }
+                PatchChange::Move { to, .. } => format!("{kind} {path} to {}", text::brief(to)),
+                _ => format!("{kind} {path}"),
             }
-        })
-        .collect();
-    let hidden = patch.files.len().saturating_sub(MAX_LISTED_PATHS);
-    if hidden > 0 {
-        parts.push(formatting::counted(
-            hidden as u64,
-            "more file",
-            "more files",
-        ));
+        }));
+        if !hidden.is_empty() {
+            let count = formatting::counted(hidden.len() as u64, "more file", "more files");
+            parts.push(format!("{kind} {count}"));
+        }
     }
     parts.join(", ")
 }

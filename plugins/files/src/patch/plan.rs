@@ -1,11 +1,11 @@
 //! The changes of files that a patch makes, computed before anything is written.
 
-use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
 
 use mimir_patch::{FilePatch, Patch, PatchChange, PatchHunk};
 use mimir_sdk::prelude::*;
 
+use super::changed_paths::ChangedPaths;
 use super::rejects::RejectedHunks;
 use super::text_file::{AppliedHunk, FileText};
 use crate::formatting;
@@ -51,19 +51,14 @@ pub struct PlannedChange {
 
 /// Computes the changes. Fails if a path is not valid or a hunk does not match; then the error names every such hunk.
 pub fn plan(cx: &Context, patch: &Patch) -> Result<Vec<PlannedChange>> {
-    let mut named = BTreeMap::new();
+    let mut named = ChangedPaths::default();
     let (mut changes, mut rejected) = (Vec::new(), RejectedHunks::default());
     let mut total = 0;
     for file in merge_updates(patch) {
         let mut change =
             PlannedChange::resolve(cx, &file).map_err(|error| at_patch_line(&error, file.line))?;
         for location in std::iter::once(&change.location).chain(&change.to) {
-            if let Some(line) = named.insert(location.exact().to_owned(), file.line) {
-                return Err(Error::invalid_input(format_args!(
-                    "line {} of the patch: `{location}` is already changed at line {line}; combine both changes",
-                    file.line
-                )));
-            }
+            named.insert(location, file.line)?;
         }
         total += change.old.as_ref().map_or(0, |(old, _)| old.len() as u64);
         if total > MAX_TOTAL_BYTES {

@@ -242,7 +242,93 @@ fn patch_is_assessed_with_all_its_files() {
     let all =
         assess("*** Update File: a.txt\n*** Move to: c.txt\n-a\n+b\n*** Delete File: d.txt\n");
     assert_eq!(all.0, Approval::Ask);
-    assert_eq!(all.1, "changes and moves a.txt to c.txt, deletes d.txt");
+    assert_eq!(all.1, "deletes d.txt, changes and moves a.txt to c.txt");
+}
+
+#[test]
+fn patch_assessment_lists_deletions_first_and_counts_the_rest_by_kind() {
+    let workspace = Workspace::new();
+    let mut sections = String::new();
+    for number in 0..21 {
+        sections.push_str(&format!("*** Update File: {number}.txt\n-a\n+b\n"));
+    }
+    sections.push_str("*** Add File: new.txt\n+x\n*** Delete File: gone.txt\n");
+    let summary = |sections: &str| {
+        let tool = ApplyPatch {
+            patch: codex(sections),
+        };
+        tool.assess(&workspace.cx()).summary().to_owned()
+    };
+    let shown = summary(&sections);
+    assert!(
+        shown.starts_with("deletes gone.txt, changes 0.txt"),
+        "{shown}"
+    );
+    let end = "changes 18.txt, changes 2 more files, creates 1 more file";
+    assert!(shown.ends_with(end), "{shown}");
+    let deletions: Vec<String> = (0..21).map(|n| format!("*** Delete File: {n}\n")).collect();
+    let shown = summary(&deletions.concat());
+    assert!(
+        shown.ends_with("deletes 19, deletes 1 more file"),
+        "{shown}"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn patch_refuses_two_paths_of_the_same_file() {
+    let workspace = Workspace::with(&[("real/sub/g.txt", "1\n2\n3\n"), ("A.txt", "a\n")]);
+    let link = |to: &str, name: &str| {
+        std::os::unix::fs::symlink(to, workspace.root().join(name)).unwrap();
+    };
+    link("real", "link");
+    link("sub", "real/inner");
+    link("../../link/inner", "real/sub/up");
+    for other in [
+        "link/sub/g.txt",
+        "link/inner/g.txt",
+        "real/sub/up/g.txt",
+        "real/inner/up/g.txt",
+    ] {
+        let patch = codex(&format!(
+            "*** Update File: real/sub/g.txt\n-1\n+one\n*** Update File: {other}\n-3\n+three\n"
+        ));
+        let error = error(&workspace, &patch);
+        let expected = format!(
+            "line 5 of the patch: `{other}` is the same file as `real/sub/g.txt`, which is changed at line 2"
+        );
+        assert!(error.message().contains(&expected), "{error}");
+        assert_eq!(workspace.text("real/sub/g.txt"), "1\n2\n3\n");
+    }
+    let adds = codex("*** Add File: real/n.txt\n+x\n*** Add File: link/n.txt\n+y\n");
+    assert!(error(&workspace, &adds).message().contains("same file"));
+    assert!(!workspace.has("real/n.txt"));
+    // A folder with an unrelated link.
+    apply(
+        &workspace,
+        &codex("*** Update File: link/inner/g.txt\n-1\n+one\n"),
+    )
+    .unwrap();
+    assert_eq!(workspace.text("real/sub/g.txt"), "one\n2\n3\n");
+}
+
+#[test]
+fn patch_refuses_new_paths_that_differ_only_in_case() {
+    let workspace = Workspace::with(&[("a.txt", "a\n")]);
+    for sections in [
+        "*** Add File: n.txt\n+x\n*** Add File: N.txt\n+y\n",
+        "*** Add File: new/n.txt\n+x\n*** Add File: New/n.txt\n+y\n",
+    ] {
+        let error = error(&workspace, &codex(sections));
+        assert!(error.message().contains("only in case"), "{error}");
+    }
+    // Whether the file system folds case decides about existing files.
+    let _ = std::fs::write(workspace.root().join("A.txt"), "A\n");
+    let folds = workspace.text("a.txt") == "A\n";
+    let both = codex("*** Update File: a.txt\n@@\n-a\n+b\n*** Update File: A.txt\n-A\n+B\n");
+    let result = apply(&workspace, &both);
+    assert_eq!(result.is_err(), folds, "{result:?}");
+    assert_eq!(workspace.text("A.txt"), if folds { "A\n" } else { "B\n" });
 }
 
 #[test]
