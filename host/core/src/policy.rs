@@ -43,7 +43,7 @@ pub use argument_forms::schema_argument;
 pub(crate) use link_resolver::LinkResolver;
 pub(crate) use patch_effects::{is_patch_tool, patch_effects};
 pub(crate) use path_arguments::evaluate_path_arguments;
-pub(crate) use remedies::{NOT_GRANTED, remedies, widening_remedies};
+pub(crate) use remedies::{NOT_GRANTED, remedies, remedies_besides_approval, widening_remedies};
 pub(crate) use tool_default::{evaluate_tool_default, evaluate_trust};
 pub use tool_forms::BROWSER_TOOLS;
 pub(crate) use tool_forms::{equivalent_tool_name, is_inner_form, resolve_called_tool};

@@ -209,9 +209,12 @@ fn details(error: &ToolError) -> Vec<String> {
         .details
         .as_ref()
         .and_then(|details| details["reasons"].as_array());
-    reasons
-        .into_iter()
-        .flatten()
+    let reasons = || reasons.into_iter().flatten();
+    // An `ask` or `deny` overrides these.
+    let is_allow = |reason: &&Value| reason["decision"] == "allow";
+    let are_overridden = !reasons().all(|reason| is_allow(&reason));
+    reasons()
+        .filter(|reason| !(are_overridden && is_allow(reason)))
         .map(|reason| {
             let location = match reason["source"].as_str() {
                 None | Some("") => &reason["rule"],
@@ -238,6 +241,17 @@ mod tests {
             .with_details(json!({"failures": [{"path": "/n", "message": "is wrong"}, {"path": "", "message": "has more"}]}));
         assert_eq!(short_message(&error), "the arguments must match the schema");
         assert_eq!(details(&error), ["/n: is wrong", "the arguments: has more"]);
+    }
+
+    #[test]
+    fn error_output_leaves_out_overridden_reasons() {
+        let reason = |decision: &str| json!({"decision": decision, "text": "it does", "rule": "a"});
+        let lines = |decisions: &[&str]| {
+            let reasons: Vec<Value> = decisions.iter().map(|one| reason(one)).collect();
+            details(&ToolError::approval_denied("no").with_details(json!({"reasons": reasons})))
+        };
+        assert_eq!(lines(&["ask", "allow"]), ["ask: it does (a)"]);
+        assert_eq!(lines(&["allow"]), ["allow: it does (a)"]);
     }
 
     #[test]

@@ -397,7 +397,7 @@ pub(super) async fn ask(
         ApprovalAnswer::No => Err(refused_error(ruled, "a person said no")),
         ApprovalAnswer::Unattended { remedy } => {
             let mut error = refused_error(ruled, "no person was available to give it");
-            let remedies = policy::remedies(evaluation, &checked.tool);
+            let remedies = policy::remedies_besides_approval(evaluation, &checked.tool);
             error.remedies = std::iter::once(remedy).chain(remedies).collect();
             Err(error)
         }

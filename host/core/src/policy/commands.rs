@@ -330,11 +330,11 @@ impl Policy {
             let executed = directories.executed_files(simple);
             evaluation.add_executed_files(&executed);
             let file_reasons = directories.evaluate_files(simple);
-            let applies = |reason: &DecisionReason| !lenient || reason.decision == Decision::Deny;
-            file_reasons
-                .into_iter()
-                .filter(applies)
-                .for_each(|reason| evaluation.push(reason));
+            for (reason, basis) in file_reasons {
+                if !lenient || reason.decision == Decision::Deny {
+                    evaluation.push_with_basis(reason, basis);
+                }
+            }
             if !lenient {
                 unknown_command_parts(simple).for_each(|reason| evaluation.push(reason));
             } else if let Some(danger) = hidden_danger(simple) {
@@ -421,7 +421,13 @@ fn default_list_reason(
                 format!("`{shown}` may run a program of the workspace, which `{file}` selects");
             return (reason(Decision::Ask, text), None);
         }
-        return (reason(Decision::Allow, format!("`{shown}` {effect}")), None);
+        let writes = |redirection: &ShellRedirection| redirection.writes;
+        let text = if simple.redirections.iter().any(writes) {
+            format!("the program of `{shown}` {effect}")
+        } else {
+            format!("`{shown}` {effect}")
+        };
+        return (reason(Decision::Allow, text), None);
     }
     let offer = approval_offer::pattern_for(&simple.words).map(|pattern| {
         Arc::new(ApprovalOffer {

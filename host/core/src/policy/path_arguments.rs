@@ -87,7 +87,7 @@ fn rule_name(rule: &PathRule) -> String {
 }
 
 /// Returns the remedy that lifts the rule for this path.
-fn remedy(rule: &PathRule, tool: &Tool, path: &str) -> String {
+pub(super) fn remedy(rule: &PathRule, tool: &Tool, path: &str) -> String {
     let name = tool.name();
     match rule.layer() {
         paths::PathRuleLayer::Protected => {

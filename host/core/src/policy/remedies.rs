@@ -11,7 +11,7 @@ use super::commands;
 pub(super) const IN_CONFIG: &str = "in .mimir/config.yml, and then `mimir policy accept`";
 
 /// The remedy if no setting can allow the call; it replaces all others.
-const ONLY_BY_APPROVAL: &str = "only an approval at the terminal allows it; no setting does";
+const ONLY_BY_APPROVAL: &str = "only an approval of this call allows it; no setting does";
 
 /// The name of the rule that denies a request to a host that was not granted.
 pub(crate) const NOT_GRANTED: &str = "needs.hosts";
@@ -30,6 +30,17 @@ pub(crate) fn widening_remedies(evaluation: &PolicyEvaluation, tool: &Tool) -> V
 /// Returns one remedy for each rule that prevents the call. All of them have to be followed.
 pub(crate) fn remedies(evaluation: &PolicyEvaluation, tool: &Tool) -> Vec<String> {
     collect_remedies(evaluation, tool, |_| true)
+}
+
+/// Returns the remedies for a call that an approval allows, too: as the alternative to it, if there is one.
+pub(crate) fn remedies_besides_approval(evaluation: &PolicyEvaluation, tool: &Tool) -> Vec<String> {
+    let mut remedies = remedies(evaluation, tool);
+    if let Some(first) = remedies.first_mut()
+        && first != ONLY_BY_APPROVAL
+    {
+        first.insert_str(0, "or ");
+    }
+    remedies
 }
 
 fn collect_remedies(
@@ -266,5 +277,25 @@ mod tests {
             remedies_for(json!({"tools": {"sample": {"approval": "allow"}}}), false),
             ["`mimir policy accept` puts `tools.sample.approval` (config.yml) in force"]
         );
+    }
+
+    #[test]
+    fn remedies_besides_an_approval_are_alternatives() {
+        let evaluation_by = |layer| {
+            let mut evaluation = PolicyEvaluation::default();
+            evaluation.push(DecisionReason {
+                layer,
+                decision: Decision::Ask,
+                rule: "a rule".to_owned(),
+                source: commands::BUILT_IN_SOURCE.to_owned(),
+                text: "a text".to_owned(),
+            });
+            remedies_besides_approval(&evaluation, &tool("sample"))
+        };
+        assert_eq!(
+            evaluation_by(PolicyLayer::ToolDefault),
+            ["or `mimir config set tools.sample.approval allow`"]
+        );
+        assert_eq!(evaluation_by(PolicyLayer::Danger), [ONLY_BY_APPROVAL]);
     }
 }

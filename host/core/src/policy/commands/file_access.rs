@@ -14,8 +14,9 @@ use mimir_commands::{
 
 use crate::backend::RealPath;
 use crate::command::{ParsedCommand, ShellWord, display_line};
-use crate::decision::{Decision, DecisionReason, PolicyLayer};
-use crate::policy::spelling;
+use crate::decision::{Decision, DecisionReason, PolicyLayer, RuleBasis};
+use crate::paths::PathRuleLayer;
+use crate::policy::{path_arguments, spelling};
 
 use super::globs::{self, GlobTargets, ProtectedNames};
 use super::{CommandCheck, built_in_reason};
@@ -44,6 +45,9 @@ enum PathLocation {
     /// Not known before the shell runs.
     Unknown,
 }
+
+/// A reason about a file of a command, and its basis.
+type FileReason = (DecisionReason, RuleBasis);
 
 /// The possible working directories of a script's commands, and the path rules there.
 pub(super) struct WorkingDirectories<'a> {
@@ -122,7 +126,7 @@ impl<'a> WorkingDirectories<'a> {
     }
 
     /// Returns the reasons about the files of one command. Updates the working directories for the next command.
-    pub(super) fn evaluate_files(&mut self, simple: &ParsedCommand) -> Vec<DecisionReason> {
+    pub(super) fn evaluate_files(&mut self, simple: &ParsedCommand) -> Vec<FileReason> {
         let mut reasons = Vec::new();
         let finder = simple
             .piped_from
@@ -151,24 +155,14 @@ impl<'a> WorkingDirectories<'a> {
                 "`{}` runs a command on files that its words do not name",
                 display_line(simple)
             );
-            reasons.push(built_in_reason(
-                PolicyLayer::Commands,
-                Decision::Ask,
-                super::UNKNOWN,
-                text,
-            ));
+            reasons.push(unknown_reason(text));
         }
         if matches!(program, "cd" | "pushd" | "popd") && !self.change_directory(simple) {
             let text = format!(
                 "`{}` leads to a folder that is not known",
                 display_line(simple)
             );
-            reasons.push(built_in_reason(
-                PolicyLayer::Commands,
-                Decision::Ask,
-                super::UNKNOWN,
-                text,
-            ));
+            reasons.push(unknown_reason(text));
         }
         reasons
     }
@@ -307,17 +301,21 @@ impl<'a> WorkingDirectories<'a> {
         &self,
         simple: &ParsedCommand,
         operand: &PathOperand,
-        reasons: &mut Vec<DecisionReason>,
+        reasons: &mut Vec<FileReason>,
     ) {
-        let mut push = |decision, rule: &str, text: String| {
-            let strictest = reasons.iter().map(|reason| reason.decision).max();
+        let mut push = |decision, rule: &str, text: String, remedy: Option<String>| {
+            let strictest = reasons.iter().map(|(reason, _)| reason.decision).max();
             if reasons.len() >= REASONS_MAX && strictest >= Some(decision) {
                 return;
             }
             let text = format!("`{}` {text}", display_line(simple));
             let reason = built_in_reason(PolicyLayer::Commands, decision, rule, text);
-            if !reasons.contains(&reason) {
-                reasons.push(reason);
+            if !reasons.iter().any(|(other, _)| *other == reason) {
+                let basis = RuleBasis {
+                    remedy: remedy.map(Into::into),
+                    ..RuleBasis::default()
+                };
+                reasons.push((reason, basis));
             }
         };
         let (writes, certain) = (operand.writes, operand.certain);
@@ -341,12 +339,12 @@ impl<'a> WorkingDirectories<'a> {
                     let text = format!(
                         "{verb} `{word}`, a file whose name is known only when the shell runs"
                     );
-                    push(Decision::Ask, super::UNKNOWN, text);
+                    push(Decision::Ask, super::UNKNOWN, text, None);
                 }
                 PathLocation::Unknown => {}
                 PathLocation::Outside => {
                     let text = format!("{verb} `{word}`, which is outside of the workspace");
-                    push(Decision::Ask, "the workspace", text);
+                    push(Decision::Ask, "the workspace", text, None);
                 }
                 PathLocation::Inside(path) => {
                     self.evaluate_path_rules(&path, writes, certain, &mut push)
@@ -361,7 +359,7 @@ impl<'a> WorkingDirectories<'a> {
         path: &str,
         writes: bool,
         certain: bool,
-        push: &mut impl FnMut(Decision, &str, String),
+        push: &mut impl FnMut(Decision, &str, String, Option<String>),
     ) {
         let mut spellings = vec![path.to_owned()];
         match self.check.links.resolve(path) {
@@ -369,7 +367,7 @@ impl<'a> WorkingDirectories<'a> {
             RealPath::Other(real) => spellings.push(real),
             RealPath::Outside => {
                 let text = format!("uses `{path}`, which leads out of the workspace");
-                push(Decision::Ask, "the workspace", text);
+                push(Decision::Ask, "the workspace", text, None);
             }
         }
         for path in &spellings {
@@ -382,7 +380,10 @@ impl<'a> WorkingDirectories<'a> {
                 };
                 let verb = if writes { "change" } else { "read" };
                 let text = format!("{verb}s `{path}`, which no tool may {verb} (`{rule}`)");
-                push(decision, "the path rules", text);
+                let is_liftable = certain && rule.layer() != PathRuleLayer::Protected;
+                let remedy =
+                    is_liftable.then(|| path_arguments::remedy(rule, self.check.tool, path));
+                push(decision, "the path rules", text, remedy);
             }
         }
     }
@@ -469,7 +470,7 @@ impl<'a> WorkingDirectories<'a> {
         &self,
         glob: &str,
         operand: &PathOperand,
-        push: &mut impl FnMut(Decision, &str, String),
+        push: &mut impl FnMut(Decision, &str, String, Option<String>),
     ) -> Vec<PathLocation> {
         let rules = self.check.paths;
         let names = self.names.get_or_init(|| ProtectedNames::from_rules(rules));
@@ -480,6 +481,7 @@ impl<'a> WorkingDirectories<'a> {
                     Decision::Ask,
                     super::UNKNOWN,
                     format!("contains the glob `{glob}`, and {why}"),
+                    None,
                 );
                 Vec::new()
             }
@@ -494,7 +496,7 @@ impl<'a> WorkingDirectories<'a> {
         };
         if let Some(path) = paths.iter().find(is_blocked) {
             let text = format!("contains the glob `{glob}`, which may match `{path}`");
-            push(Decision::Ask, "the path rules", text);
+            push(Decision::Ask, "the path rules", text, None);
         }
         match mimir_commands::folder(glob) {
             "" => self.locate("."),
@@ -506,4 +508,10 @@ impl<'a> WorkingDirectories<'a> {
             ),
         }
     }
+}
+
+/// Creates the reason to ask about files that the words of a command do not name.
+fn unknown_reason(text: String) -> FileReason {
+    let reason = built_in_reason(PolicyLayer::Commands, Decision::Ask, super::UNKNOWN, text);
+    (reason, RuleBasis::default())
 }

@@ -289,6 +289,27 @@ fn command_rules_have_specific_remedies() {
             "{command}: {ways:?}"
         );
     }
+    for (command, remedy) in [
+        ("cat a/../.env", "`tools.exec.reveal: [.env]`"),
+        ("cat .mimir/state/x", "no setting lifts this"),
+    ] {
+        let remedies = crate::policy::remedies(&said(&[command]), &sample);
+        assert_eq!(remedies.len(), 1, "{remedies:?}");
+        assert!(remedies[0].starts_with(remedy), "{remedies:?}");
+    }
+}
+
+#[test]
+fn command_reason_of_a_redirection_does_not_say_that_it_only_reads() {
+    let evaluation = said(&["echo hi >out.txt"]);
+    let texts: Vec<&str> = evaluation
+        .reasons()
+        .map(|reason| reason.text.as_str())
+        .collect();
+    assert!(
+        texts.contains(&"the program of `echo hi >out.txt` only reads"),
+        "{texts:?}"
+    );
 }
 
 #[test]
