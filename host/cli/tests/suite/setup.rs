@@ -296,9 +296,13 @@ fn setup_explains_an_approval_where_it_cannot_ask() {
     assert!(out.contains("lines: 1, words: 7, characters: 34"), "{out}");
     assert!(out.contains("mimir setup --undo"), "{out}");
     assert!(
-        out.contains("needs one: your agent\nshows you the exact call"),
+        out.contains("needs one: your agent shows you the exact call"),
         "{out}"
     );
+    let example = ["call", "exec", "command=touch example.txt"];
+    let (code, _, err) = machine.run(&example);
+    assert!(out.contains("`mimir call exec 'command=touch example.txt'`"));
+    assert!(code == 3 && err.contains("[APPROVAL_DENIED]"), "{err}");
     assert!(!machine.path("project/mimir-example.txt").exists());
     let (code, out, _) = machine.run(&["call", "word_count", "text=a b"]);
     assert_eq!((code, out.trim()), (0, "lines: 1, words: 2, characters: 3"));

@@ -20,8 +20,9 @@ const FILE: &str = "mimir-example.txt";
 /// The explanation where no person can be asked.
 const EXPLANATION: &str = "
 This tool only computes, so the call needed no approval. A call that overwrites
-or deletes a file, runs a command or reaches a new host needs one: your agent
-shows you the exact call, and you answer. Try `mimir call exec command=date`.
+or deletes a file, runs a command that does more than read, or reaches a new
+host needs one: your agent shows you the exact call, and you answer. Try
+`mimir call exec 'command=touch example.txt'`.
 ";
 
 /// Shows an approval. With `asks`, the person answers the card of a real call.
