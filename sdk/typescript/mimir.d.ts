@@ -116,7 +116,7 @@ declare module "mimir" {
     /** Names of the entries of a folder. */
     list(path?: string): Promise<string[]>;
     readdir(path?: string): Promise<string[]>;
-    /** Paths that match: `*` matches within a folder, `**` across folders, `{a,b}` either alternative. */
+    /** Paths of files and folders that match: `*` matches within a folder, `**` across folders, `{a,b}` either alternative. */
     glob(pattern: string, options?: { cwd?: string }): Promise<string[]>;
     stat(path: string): Promise<Stat>;
     remove(path: string, options?: { recursive?: boolean }): Promise<void>;
