@@ -26,7 +26,7 @@ pub struct SetupUndo {
     pub files: Vec<UndoneFile>,
     /// Created files that still have the content that the setup wrote.
     pub removed: Vec<CreatedPath>,
-    /// Created files that have changed since, and stay.
+    /// Created files that have changed since, or that other files of their folders use. They stay.
     pub kept: Vec<PathBuf>,
     folders: Vec<PathBuf>,
     records: SetupRecords,
@@ -133,8 +133,8 @@ impl SetupUndo {
         undo
     }
 
-    /// Keeps `.gitignore` files and schemas while other files of their folders stay: without the one, the audit log
-    /// could be committed, and tools and settings refer to the other.
+    /// Keeps `.gitignore` files, schemas and types while other files of their folders stay: without the one, the audit
+    /// log could be committed, and tools and settings refer to the others.
     fn keep_companions(&mut self) {
         let is_removed: BTreeSet<PathBuf> = self.removed.iter().map(|it| it.path.clone()).collect();
         let stays = |path: &PathBuf| {
@@ -205,7 +205,9 @@ fn leave(shared: &mut SetupRecord, path: &Path, root: &Path) {
 /// Returns true for a file that only serves other files of its folder.
 fn is_companion(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
-    name.is_some_and(|name| name == ".gitignore" || name.ends_with(".schema.json"))
+    name.is_some_and(|name| {
+        name == ".gitignore" || name.ends_with(".schema.json") || name.ends_with(".d.ts")
+    })
 }
 
 /// The way back of a config file.

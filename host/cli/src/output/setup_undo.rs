@@ -140,7 +140,10 @@ impl UndoReport {
             }
         }
         if !self.kept.is_empty() {
-            writeln!(out, "\nThese have changed since and stay:")?;
+            writeln!(
+                out,
+                "\nThese have changed since, or are used by files that stay:"
+            )?;
             for path in &self.kept {
                 writeln!(out, "  {path}")?;
             }

@@ -145,7 +145,7 @@ fn setup_undo_keeps_created_files_that_have_changed() {
 }
 
 #[test]
-fn setup_undo_keeps_gitignore_and_schema_while_other_files_stay() {
+fn setup_undo_keeps_files_that_others_use_while_those_stay() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join(".mimir");
     let before = FolderListing::read(&folder);
@@ -153,6 +153,7 @@ fn setup_undo_keeps_gitignore_and_schema_while_other_files_stay() {
     for name in [
         ".gitignore",
         "config.schema.json",
+        "mimir.d.ts",
         "config.yml",
         "state/log",
     ] {
@@ -163,7 +164,9 @@ fn setup_undo_keeps_gitignore_and_schema_while_other_files_stay() {
     std::fs::write(folder.join("state/log"), "more").unwrap();
     let (failed, _) = SetupUndo::make(dir.path(), record.clone()).apply();
     assert!(failed.is_empty());
-    assert!(folder.join(".gitignore").is_file() && folder.join("config.schema.json").is_file());
+    for name in [".gitignore", "config.schema.json", "mimir.d.ts"] {
+        assert!(folder.join(name).is_file(), "{name}");
+    }
     assert!(!folder.join("config.yml").exists());
 
     // Once nothing else stays, they go, too.
