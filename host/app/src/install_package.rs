@@ -28,6 +28,7 @@ use sha2::{Digest as _, Sha256};
 mod manager;
 mod package_spec;
 mod popular_names;
+mod project_replacements;
 mod project_sources;
 mod question;
 mod registry_client;
@@ -95,6 +96,15 @@ pub(crate) fn install_package(workspace: &Path) -> Result<Tool, InvalidToolName>
             workspace: workspace.to_owned(),
         }),
     ))
+}
+
+/// Returns what a decision about a call of this tool does not say: the question that comes while it runs. `None` for other
+/// tools.
+pub fn question_of_running_call(tool: &Tool) -> Option<&'static str> {
+    let is_installation = tool.source == ToolSource::BuiltIn && tool.name().as_str() == NAME;
+    is_installation.then_some(
+        "the call itself only looks up versions; you are asked about each installation while it runs",
+    )
 }
 
 fn definition() -> Result<ToolDefinition, InvalidToolName> {
@@ -175,7 +185,9 @@ impl InstallPackage {
             .await?;
         let is_confined = sandbox != "none";
         let source = registry_config::package_source(manager).await?;
+        let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
         check_project_sources(&root, &folder, manager, &source)?;
+        project_replacements::check(&root, &folder, manager, &names)?;
         let egress = effects.limited_egress(source.host_needs());
         let client = RegistryClient::new(egress.clone(), &root);
         let mut packages = Vec::new();
@@ -186,9 +198,10 @@ impl InstallPackage {
             dev: arguments.dev,
             scripts: arguments.scripts,
         };
-        let program = manager.command((&root, &folder), &packages, options)?;
+        let program = manager.command(&folder, &packages, options)?;
         let line = program.text().into_owned();
         let mut environment = source.variables.clone();
+        environment.extend(manager.script_variables(options.scripts));
         if is_confined {
             environment.extend(manager.cache_variables());
             // A registry on this machine is also reached through the proxy, because the sandbox has its own loopback.
@@ -267,7 +280,7 @@ fn output(
     } else {
         (
             format!("{name} failed to install {labels}: exit code {code}."),
-            "",
+            "It may have changed files of the project before.",
         )
     };
     let parts = [summary.as_str(), note, tail.trim()];

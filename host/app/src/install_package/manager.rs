@@ -188,10 +188,10 @@ impl PackageManager {
         })
     }
 
-    /// Makes the command that installs exactly these packages in a folder of the workspace.
+    /// Makes the command that installs exactly these packages in a folder.
     pub(super) fn command(
         self,
-        (workspace, folder): (&Path, &Path),
+        folder: &Path,
         packages: &[PackageRelease],
         options: InstallOptions,
     ) -> Result<CommandProgram, ToolError> {
@@ -210,15 +210,10 @@ impl PackageManager {
                 add(dev, "--save-dev");
                 add(!scripts, "--ignore-scripts");
             }
+            // Its versions have different options against install scripts: variables say it to all of them.
             Self::Yarn => {
                 add(true, "add");
                 add(dev, "--dev");
-                let is_modern = folder
-                    .ancestors()
-                    .take_while(|folder| folder.starts_with(workspace))
-                    .any(|folder| folder.join(".yarnrc.yml").is_file());
-                add(!scripts && is_modern, "--mode=skip-build");
-                add(!scripts && !is_modern, "--ignore-scripts");
             }
             Self::Pnpm => {
                 add(true, "add");
@@ -253,9 +248,13 @@ impl PackageManager {
             _ => "@",
         };
         let words = words.into_iter().map(str::to_owned);
-        let pins = packages
-            .iter()
-            .map(|package| format!("{}{separator}{}", package.name, package.version));
+        let pins = packages.iter().map(|package| {
+            let PackageRelease { name, version, .. } = package;
+            if self == Self::Cargo && is_prerelease(version) {
+                return format!("{name}@={version}");
+            }
+            format!("{name}{separator}{version}")
+        });
         let words: Vec<String> = words.chain(pins).collect();
         if self != Self::Cargo {
             return Ok(CommandProgram::Vector(words));
@@ -264,12 +263,28 @@ impl PackageManager {
         // characters that a shell does not interpret.
         let mut script = format!("{} && cargo update --workspace", words.join(" "));
         for PackageRelease { name, version, .. } in packages {
+            // Cargo does not find a prerelease by its series. `Cargo.toml` has its exact version.
+            if is_prerelease(version) {
+                continue;
+            }
             let series = compatible_series(version);
             script.push_str(&format!(
                 " && cargo update {name}@{series} --precise {version}"
             ));
         }
         Ok(CommandProgram::Script(script))
+    }
+
+    /// Returns variables that keep install scripts from running where options cannot.
+    pub(super) fn script_variables(self, scripts: bool) -> Vec<(String, String)> {
+        let variables: &[(&str, &str)] = match self {
+            Self::Yarn if !scripts => &[
+                ("YARN_IGNORE_SCRIPTS", "true"),
+                ("YARN_ENABLE_SCRIPTS", "false"),
+            ],
+            _ => &[],
+        };
+        owned(variables)
     }
 
     /// Returns variables for a command in a sandbox, where the usual caches are read-only.
@@ -279,10 +294,7 @@ impl PackageManager {
             Self::Go => &[("GOPATH", "/tmp/go"), ("GOCACHE", "/tmp/go-build")],
             _ => &[],
         };
-        let variables = variables.iter();
-        variables
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-            .collect()
+        owned(variables)
     }
 
     /// Describes the effect of install scripts.
@@ -325,10 +337,23 @@ impl PackageManager {
     }
 }
 
+fn owned(variables: &[(&str, &str)]) -> Vec<(String, String)> {
+    variables
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
+}
+
+/// Returns true for versions such as `1.0.0-rc.1`.
+fn is_prerelease(version: &str) -> bool {
+    let (release, _) = version.split_once('+').unwrap_or((version, ""));
+    release.contains('-')
+}
+
 /// Returns the beginning of a version that all compatible versions share: the numbers up to the first that is not 0.
 fn compatible_series(version: &str) -> String {
     let mut series = Vec::new();
-    let (release, _) = version.split_once(['-', '+']).unwrap_or((version, ""));
+    let (release, _) = version.split_once('+').unwrap_or((version, ""));
     for number in release.split('.') {
         series.push(number);
         if number != "0" {
@@ -397,8 +422,7 @@ mod tests {
         let dir = workspace(&[".venv/bin/python"]);
         let line = |manager: PackageManager, options| {
             let packages = [release("a", "1.2.3")];
-            let folder = (dir.path(), dir.path());
-            let program = manager.command(folder, &packages, options).unwrap();
+            let program = manager.command(dir.path(), &packages, options).unwrap();
             program.text().into_owned()
         };
         for (manager, expected) in [
@@ -406,7 +430,7 @@ mod tests {
                 Npm,
                 "npm install --no-audit --no-fund --ignore-scripts a@1.2.3",
             ),
-            (Yarn, "yarn add --ignore-scripts a@1.2.3"),
+            (Yarn, "yarn add a@1.2.3"),
             (Pnpm, "pnpm add --ignore-scripts --ignore-pnpmfile a@1.2.3"),
             (
                 Pip,
@@ -441,17 +465,24 @@ mod tests {
     }
 
     #[test]
-    fn package_command_of_yarn_depends_on_its_version() {
-        let dir = workspace(&["a/package.json", ".yarnrc.yml"]);
-        let folder = (dir.path(), dir.path().join("a"));
-        let program = Yarn.command(
-            (folder.0, &folder.1),
-            &[release("a", "1.2.3")],
-            InstallOptions::default(),
-        );
+    fn package_scripts_of_yarn_are_off_in_all_its_versions() {
+        let names = |scripts| {
+            let variables = Yarn.script_variables(scripts).into_iter();
+            variables.map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(false), ["YARN_IGNORE_SCRIPTS", "YARN_ENABLE_SCRIPTS"]);
+        assert!(names(true).is_empty());
+    }
+
+    #[test]
+    fn package_command_of_a_prerelease_crate_is_exact() {
+        let packages = [release("a", "0.7.0-rc.12"), release("b", "1.2.3+meta-data")];
+        let options = InstallOptions::default();
+        let program = Cargo.command(Path::new("."), &packages, options).unwrap();
         assert_eq!(
-            program.unwrap().text(),
-            "yarn add --mode=skip-build a@1.2.3"
+            program.text(),
+            "cargo add a@=0.7.0-rc.12 b@1.2.3+meta-data && cargo update --workspace && \
+             cargo update b@1 --precise 1.2.3+meta-data"
         );
     }
 
@@ -461,7 +492,7 @@ mod tests {
             ("1.2.3", "1"),
             ("0.4.2", "0.4"),
             ("0.0.3", "0.0.3"),
-            ("2.0.0-rc.1", "2"),
+            ("2.0.0+build", "2"),
         ] {
             assert_eq!(compatible_series(version), series);
         }

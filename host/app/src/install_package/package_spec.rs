@@ -60,7 +60,12 @@ impl PackageSpec {
         if name.starts_with('-') {
             return Err(refused("options are not supported"));
         }
-        if written.contains("://") || written.starts_with("git+") || written.starts_with('.') {
+        let is_file = is_archive(written) || is_archive(name);
+        if is_file
+            || written.contains("://")
+            || written.starts_with("git+")
+            || written.starts_with('.')
+        {
             return Err(refused("URLs, repositories and paths are not supported"));
         }
         if !is_name(ecosystem, name) {
@@ -130,7 +135,30 @@ pub(super) fn is_version(ecosystem: PackageEcosystem, version: &str) -> bool {
     };
     let begins_well =
         ecosystem == PackageEcosystem::Npm || number.starts_with(|c: char| c.is_ascii_digit());
-    begins_well && is_part(number, ".-+_!")
+    begins_well && is_part(number, ".-+_!") && !is_archive(number)
+}
+
+/// Ends of file names that package managers take for an archive in the project's folder.
+const ARCHIVE_ENDS: [&str; 13] = [
+    ".zip",
+    ".whl",
+    ".egg",
+    ".tgz",
+    ".tar",
+    ".tar.gz",
+    ".tar.bz2",
+    ".tbz",
+    ".tar.xz",
+    ".txz",
+    ".tlz",
+    ".tar.lz",
+    ".tar.lzma",
+];
+
+/// Returns true if a package manager may read the text as the name of a file.
+fn is_archive(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    ARCHIVE_ENDS.iter().any(|end| text.ends_with(end))
 }
 
 /// Returns the normal form of a name on PyPI: lower case, with single hyphens.
@@ -190,6 +218,11 @@ mod tests {
             (Npm, "./x", "paths"),
             (Npm, "../x", "paths"),
             (Npm, "/etc", "form"),
+            (Npm, "left-pad@1.0.tgz", "paths"),
+            (Npm, "left-pad.tgz@1.0.0", "paths"),
+            (Python, "foo==1.0.zip", "paths"),
+            (Python, "foo==1.0+x.TAR.GZ", "paths"),
+            (Python, "foo.whl", "paths"),
             (Npm, "--registry=http://evil.example", "options"),
             (Npm, "-g", "options"),
             (Npm, "left-pad@^1.0.0", "not exact"),

@@ -51,11 +51,16 @@ fn list(ecosystem: PackageEcosystem) -> &'static str {
 /// Returns the popular names that `name` could be a typing error of: one letter is missing, added, replaced or swapped
 /// with its neighbour, or only separators differ. A popular name itself has no near misses.
 pub(super) fn near_misses(ecosystem: PackageEcosystem, name: &str) -> Vec<&'static str> {
-    let name = name.to_lowercase();
+    let name = match ecosystem {
+        PackageEcosystem::Go => without_major_version(name),
+        _ => name,
+    };
     let names = || list(ecosystem).split_whitespace();
+    // In the exact spelling: `Express` of npm is another package than `express`.
     if names().any(|popular| popular == name) {
         return Vec::new();
     }
+    let name = name.to_lowercase();
     let plain = without_separators(&name);
     let resembles = |popular: &&str| {
         let is_long = popular.len() >= LENGTH_MIN && name.len() >= LENGTH_MIN;
@@ -64,6 +69,18 @@ pub(super) fn near_misses(ecosystem: PackageEcosystem, name: &str) -> Vec<&'stat
             || is_scoped_copy(popular, &name)
     };
     names().filter(resembles).collect()
+}
+
+/// Returns the path of a Go module without a last part such as `/v2`.
+fn without_major_version(module: &str) -> &str {
+    let is_version = |part: &str| {
+        let number = part.strip_prefix('v').unwrap_or_default();
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    match module.rsplit_once('/') {
+        Some((path, last)) if is_version(last) => path,
+        _ => module,
+    }
 }
 
 /// Returns true if two different names differ by one missing or other letter, or by two swapped neighbours.
@@ -103,6 +120,12 @@ mod tests {
             (Npm, "loadash", "lodash"),
             (Npm, "expres", "express"),
             (Npm, "Express1", "express"),
+            (Npm, "Express", "express"),
+            (
+                Go,
+                "github.com/labstacks/echo/v4",
+                "github.com/labstack/echo",
+            ),
             (Npm, "1odash", "lodash"),
             (Npm, "crossenv", "cross-env"),
             (Npm, "react_router", "react-router"),

@@ -2,7 +2,7 @@
 //! configuration of the user counts.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use mimir_core::ToolError;
 use mimir_core::text;
@@ -44,46 +44,51 @@ pub(super) fn check_project_sources(
         };
         for name in names {
             let path = folder.join(name);
-            let Some(text) = read_settings(&path)? else {
+            let Some(text) = read_settings(workspace, &path)? else {
                 continue;
             };
             let found = match manager.ecosystem() {
                 PackageEcosystem::Npm => other_npm_source(&text, source),
                 PackageEcosystem::Python => other_uv_source(&text, name, source),
-                PackageEcosystem::Cargo | PackageEcosystem::Go => {
-                    cargo_source_key(&text).map(str::to_owned)
-                }
+                PackageEcosystem::Cargo | PackageEcosystem::Go => cargo_source_key(&text),
             };
-            if let Some(found) = found {
-                return Err(refusal(workspace, &path, &found, manager));
+            if let Some(key) = found {
+                return Err(refusal(workspace, &path, key, manager));
             }
         }
     }
     Ok(())
 }
 
-fn refusal(workspace: &Path, path: &Path, found: &str, manager: PackageManager) -> ToolError {
-    let shown = path.strip_prefix(workspace).unwrap_or(path);
-    let shown = text::visible(&shown.display().to_string());
-    let found = text::visible(text::prefix(found, 200));
+/// Returns the error for a file of the project. It names the key only: models may not be able to read the file.
+fn refusal(workspace: &Path, path: &Path, key: &str, manager: PackageManager) -> ToolError {
+    let shown = shown_path(workspace, path);
     let name = manager.as_str();
     ToolError::permission_denied(format!(
-        "`{shown}` of the project sets another source of packages ({found}) than your own configuration of {name}"
+        "`{shown}` of the project sets another source of packages ({key}) than your own configuration of {name}"
     ))
     .with_remedies([format!(
         "set the source in your own configuration of {name}, outside of the project, or install the package yourself"
     )])
 }
 
-/// Reads a settings file. `None` if it does not exist.
-fn read_settings(path: &Path) -> Result<Option<String>, ToolError> {
-    let Ok(metadata) = fs::metadata(path) else {
+/// Returns the path of a file of the project for a message.
+pub(super) fn shown_path(workspace: &Path, path: &Path) -> String {
+    let shown = path.strip_prefix(workspace).unwrap_or(path);
+    text::visible(&shown.display().to_string())
+}
+
+/// Reads a settings file. `None` if it does not exist. A link is refused: it may lead out of the workspace.
+pub(super) fn read_settings(workspace: &Path, path: &Path) -> Result<Option<String>, ToolError> {
+    let Ok(metadata) = fs::symlink_metadata(path) else {
         return Ok(None);
     };
     let unreadable = || {
-        let shown = text::visible(&PathBuf::from(path).display().to_string());
-        ToolError::permission_denied(format!("the settings file `{shown}` cannot be read"))
-            .with_remedies(["install the package yourself".to_owned()])
+        let shown = shown_path(workspace, path);
+        ToolError::permission_denied(format!(
+            "`{shown}`, which may set sources of packages, cannot be read: expected a text file of at most 1 MiB that is not a link"
+        ))
+        .with_remedies(["install the package yourself".to_owned()])
     };
     if !metadata.is_file() || metadata.len() > FILE_MAX {
         return Err(unreadable());
@@ -91,8 +96,8 @@ fn read_settings(path: &Path) -> Result<Option<String>, ToolError> {
     fs::read_to_string(path).map(Some).map_err(|_| unreadable())
 }
 
-/// Returns the value of a setting about registries that is not the user's registry.
-fn other_npm_source(text: &str, source: &PackageSource) -> Option<String> {
+/// Returns the key of a setting about registries that is not the user's registry.
+fn other_npm_source(text: &str, source: &PackageSource) -> Option<&'static str> {
     let lines = text.lines().map(str::trim);
     let lines = lines.filter(|line| !line.starts_with(['#', ';']));
     for line in lines {
@@ -103,7 +108,7 @@ fn other_npm_source(text: &str, source: &PackageSource) -> Option<String> {
             // A value without a URL, such as a variable, cannot be compared.
             let key = line[..key_end].to_lowercase();
             if key == "registry" && line.contains('$') {
-                return Some(line.to_owned());
+                return Some("registry");
             }
             continue;
         };
@@ -111,16 +116,16 @@ fn other_npm_source(text: &str, source: &PackageSource) -> Option<String> {
         let url = &line[start.map_or(0, |start| start + 1)..];
         let end = url.find(['"', '\'', ' ', ',', '}']).unwrap_or(url.len());
         if !source.contains(&url[..end]) {
-            return Some(url[..end].to_owned());
+            return Some("registry");
         }
     }
     None
 }
 
-/// Returns a URL of an index in the settings of uv that is not the user's index.
-fn other_uv_source(text: &str, name: &str, source: &PackageSource) -> Option<String> {
+/// Returns the key of an index in the settings of uv that is not the user's index.
+fn other_uv_source(text: &str, name: &str, source: &PackageSource) -> Option<&'static str> {
     let Ok(settings) = text.parse::<toml_edit::DocumentMut>() else {
-        return Some("invalid TOML".to_owned());
+        return Some("invalid TOML");
     };
     let settings = match name {
         "uv.toml" => settings.as_item(),
@@ -128,10 +133,9 @@ fn other_uv_source(text: &str, name: &str, source: &PackageSource) -> Option<Str
     };
     UV_KEYS.into_iter().find_map(|key| {
         let text = settings.get(key)?.to_string();
-        let urls = text.split(['"', '\'']).filter(|part| part.contains("://"));
-        let other = urls.map(str::to_owned).find(|url| !source.contains(url));
-        let is_local = key == "find-links";
-        other.or_else(|| is_local.then(|| key.to_owned()))
+        let mut urls = text.split(['"', '\'']).filter(|part| part.contains("://"));
+        let is_other = key == "find-links" || urls.any(|url| !source.contains(url));
+        is_other.then_some(key)
     })
 }
 
@@ -219,11 +223,20 @@ mod tests {
         let error = check(PackageManager::Npm, "registry.npmjs.org").unwrap_err();
         assert_eq!(error.code, mimir_core::ToolErrorCode::PermissionDenied);
         assert!(
-            error.message.contains("`.npmrc`") && error.message.contains("evil.example"),
+            error.message.contains("`.npmrc`") && error.message.contains("(registry)"),
             "{error}"
         );
+        assert!(!error.message.contains("evil.example"), "{error}");
         check(PackageManager::Npm, "evil.example").unwrap();
         check(PackageManager::Pip, "pypi.org").unwrap();
+        #[cfg(unix)]
+        {
+            let link = root.path().join("a/.npmrc");
+            std::os::unix::fs::symlink("/etc/hostname", &link).unwrap();
+            let error = check(PackageManager::Npm, "evil.example").unwrap_err();
+            assert!(error.message.contains("`a/.npmrc`"), "{error}");
+            fs::remove_file(link).unwrap();
+        }
         fs::create_dir(root.path().join("a/.cargo")).unwrap();
         let settings = root.path().join("a/.cargo/config.toml");
         fs::write(&settings, "[source.crates-io]\nreplace-with = \"x\"\n").unwrap();

@@ -44,6 +44,7 @@ pub(super) fn install_question(
         ),
         None => "no sandbox: the command has all your rights and can reach any host".to_owned(),
     });
+    let mut facts = Vec::new();
     for package in packages {
         let mut line = package.describe(now);
         if package
@@ -56,11 +57,17 @@ pub(super) fn install_question(
             let warning = text::visible(text::prefix(warning, WARNING_MAX));
             line.push_str(&format!("; {warning}"));
         }
-        risks.push(line);
+        facts.push(line);
     }
+    risks.extend(facts.iter().cloned());
     risks.push("packages that these need are installed, too".to_owned());
+    // The facts decide, so that they come before the arguments, as far as they are short.
+    let mut summary = format!("install {} with {}", labels.join(", "), manager.as_str());
+    if let [fact] = facts.as_slice() {
+        summary.push_str(&format!(" — {fact}"));
+    }
     CommandQuestion {
-        summary: format!("install {} with {}", labels.join(", "), manager.as_str()),
+        summary,
         risks,
         reason: "each installation of packages is asked about".to_owned(),
     }
@@ -90,7 +97,11 @@ mod tests {
         };
         let hosts = ["registry.npmjs.org".to_owned()];
         let question = ask(false, Some(&hosts));
-        assert_eq!(question.summary, "install lodahs 4.17.21 with npm");
+        let summary = &question.summary;
+        assert!(
+            summary.starts_with("install lodahs 4.17.21 with npm — lodahs 4.17.21: published ")
+        );
+        assert!(summary.contains("VERY NEW"), "{summary}");
         let risks = question.risks.join("\n");
         for part in [
             "lodahs 4.17.21: published ",

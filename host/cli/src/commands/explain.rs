@@ -14,6 +14,7 @@ use crate::arguments::ArgumentInput;
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::{BAD, GOOD, WARN, styled};
 use crate::terminal::{StartedCommand, approver};
+use mimir::install_package::question_of_running_call;
 use mimir::setup::HostSetup;
 
 use super::call::new_call;
@@ -38,6 +39,9 @@ struct ExplainReport<'a> {
     /// Hint on file rights that the tool could use but was not granted.
     #[serde(skip_serializing_if = "Option::is_none")]
     ungranted: Option<&'a str>,
+    /// Question that comes while the call runs, whatever the decision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    later: Option<&'static str>,
 }
 
 /// Explains the decision about a call without running it. Only the assessor of the tool runs.
@@ -51,6 +55,7 @@ pub async fn run(globals: &GlobalOptions, tool: &str, arguments: Vec<String>) ->
         .find(tool)
         .map_err(|error| CommandFailure::with_exit(error, ExitReason::Usage))?;
     let ungranted = grants::lacks_files(found, &found.granted).then(|| grants::files_remedy(found));
+    let later = question_of_running_call(found);
     let arguments = input
         .resolve(Some(found))
         .map_err(|error| CommandFailure::with_exit(error, ExitReason::Usage))?;
@@ -66,13 +71,13 @@ pub async fn run(globals: &GlobalOptions, tool: &str, arguments: Vec<String>) ->
         network: explanation.network.as_ref(),
         remedies: &explanation.remedies,
         ungranted: ungranted.as_deref(),
+        later,
     };
     printer.print_result(&explained, |out| {
         print_explanation(out, &explanation)?;
-        match &ungranted {
-            Some(line) => writeln!(out, "  {line}"),
-            None => Ok(()),
-        }
+        let notes = [ungranted.as_deref(), later];
+        let mut notes = notes.into_iter().flatten();
+        notes.try_for_each(|line| writeln!(out, "  {line}"))
     })?;
     Ok(ExitReason::Done)
 }

@@ -97,6 +97,25 @@ fn install_package_asks_and_installs_without_scripts() {
     assert!(ran.exists());
 }
 
+#[ignore = "needs yarn 1 and pnpm, which .ci/everyday installs"]
+#[test]
+fn install_package_runs_no_scripts_with_yarn_and_pnpm() {
+    for manager in ["yarn", "pnpm"] {
+        let fixture = project();
+        // A file of modern Yarn does not change what Yarn 1 runs.
+        fs::write(fixture.work().join(".yarnrc.yml"), "").unwrap();
+        let probe = json!({"packages": ["mimir-probe"], "manager": manager});
+        let outcome = call(&fixture, "always", &probe);
+        assert_eq!(
+            outcome["structured"]["exitCode"], 0,
+            "{manager}: {outcome:#}"
+        );
+        assert!(is_installed(&fixture), "{manager}");
+        let ran = fixture.work().join("node_modules/mimir-probe/ran");
+        assert!(!ran.exists(), "{manager}: the install script ran");
+    }
+}
+
 #[ignore = "needs npm"]
 #[test]
 fn install_package_refuses_other_sources_and_forms() {
