@@ -47,8 +47,7 @@ fn write(chunks: &Receiver<StderrChunk>) {
 /// Writes output that is still held back, and waits up to half a second until queued output is written.
 pub fn flush() {
     // An abandoned question may still hold back output.
-    let held = lock_held_output().take();
-    let _ = StderrQueue.write_all(&held.unwrap_or_default());
+    release_held_output();
     let Some(sender) = QUEUE.get() else { return };
     let (done, is_done) = sync_channel(1);
     if sender.try_send(StderrChunk::Flush(done)).is_ok() {
@@ -91,8 +90,27 @@ fn lock_held_output() -> MutexGuard<'static, Option<Vec<u8>>> {
 
 impl Drop for StderrHold {
     fn drop(&mut self) {
-        let bytes = lock_held_output().take();
-        let _ = StderrQueue.write_all(&bytes.unwrap_or_default());
+        release_held_output();
+    }
+}
+
+/// Writes the held output. The lock is kept until it is written: otherwise, another thread could write later output before
+/// it, or end the program.
+fn release_held_output() {
+    let mut held = lock_held_output();
+    if let Some(bytes) = held.take() {
+        let _ = write_now(&bytes);
+    }
+}
+
+/// Writes to stderr, or to the queue of its thread.
+fn write_now(bytes: &[u8]) -> io::Result<()> {
+    match QUEUE.get() {
+        Some(sender) => {
+            let _ = sender.try_send(StderrChunk::Bytes(bytes.to_vec()));
+            Ok(())
+        }
+        None => super::progress::suspend(|| anstream::stderr().write_all(bytes)),
     }
 }
 
@@ -102,17 +120,15 @@ pub struct StderrQueue;
 
 impl Write for StderrQueue {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if let Some(held_output) = &mut *lock_held_output() {
+        let mut held = lock_held_output();
+        if let Some(held_output) = &mut *held {
             let room = MAX_HELD_BYTES.saturating_sub(held_output.len());
             held_output.extend_from_slice(&bytes[..bytes.len().min(room)]);
             return Ok(bytes.len());
         }
-        match QUEUE.get() {
-            Some(sender) => {
-                let _ = sender.try_send(StderrChunk::Bytes(bytes.to_vec()));
-            }
-            None => super::progress::suspend(|| anstream::stderr().write_all(bytes))?,
-        }
+        // A write that waits for a reader does not keep others from holding output back.
+        drop(held);
+        write_now(bytes)?;
         Ok(bytes.len())
     }
 

@@ -52,7 +52,7 @@ const READ: [&str; 3] = ["call", "read_file", "path=a.txt"];
 
 #[test]
 fn policy_deny_checks_unknown_and_invalid_tool_names() {
-    let home = project("policy:\n  deny: [raed_file, 'search_*']\n");
+    let home = project("policy:\n  deny: [raed_file, 'serach_*']\n");
     let (code, _, err) = run(home.path(), &READ);
     assert_eq!(code, 0, "{err}");
     assert_eq!(err.matches("config.yml:2").count(), 2, "{err}");
