@@ -8,6 +8,7 @@ pub mod approval_store;
 pub mod audit_watermark;
 mod browser;
 pub mod browser_check;
+mod code_embeddings;
 pub mod conversations;
 pub mod file_error;
 pub mod host;

@@ -27,6 +27,7 @@ use mimir_wasm::{HostOptions, LoadedTools, SystemClock, Toolbox, WasmHost};
 use crate::approval_store::UserApprovalStore;
 use crate::audit_watermark::{AuditWatermark, ConfigFileChange};
 use crate::browser;
+use crate::code_embeddings::GuardedEmbeddings;
 use crate::install_package;
 use crate::interface::{self, warn};
 use crate::models;
@@ -96,7 +97,7 @@ impl HostSetup {
             audit_watermark,
             budget: SessionBudget::default(),
             worker_engines: WorkerEngines::default(),
-            code_search: CodeSearch::new(workspace.root()),
+            code_search: code_search(&workspace, &user_dirs, &settings),
             workspace,
             settings,
             user_dirs,
@@ -170,8 +171,14 @@ impl HostSetup {
             Ok(tool) => tools.insert(0, tool),
             Err(error) => tracing::error!(%error, "`install_package` is left out"),
         }
-        match self.code_search.tool() {
-            Ok(tool) => tools.insert(0, tool),
+        let embeddings = self.settings.config.embeddings();
+        match self.code_search.tool(embeddings.is_some()) {
+            Ok(mut tool) => {
+                if let Some(embeddings) = embeddings {
+                    embeddings.add_needs_to(&mut tool);
+                }
+                tools.insert(0, tool);
+            }
             Err(error) => tracing::error!(%error, "`search_code` is left out"),
         }
         let models = models::ModelFactory::from_setup(self);
@@ -555,6 +562,17 @@ pub fn find_workspace(named: Option<&Path>) -> Result<WorkspaceFolder, ToolError
         ));
     }
     Ok(workspace)
+}
+
+/// Creates the search of the workspace's code. Its requests have a host of their own, without engines.
+fn code_search(
+    workspace: &WorkspaceFolder,
+    user_dirs: &UserDirs,
+    settings: &MergedSettings,
+) -> Arc<CodeSearch> {
+    let limits = settings.config.limits();
+    let host = host(workspace.root(), user_dirs.cache.clone(), &limits);
+    CodeSearch::new(workspace.root(), GuardedEmbeddings::new(host))
 }
 
 /// Creates the code engines without a workspace.

@@ -1,5 +1,5 @@
 //! `search_code`: finds passages, definitions and uses of names in the code of a workspace, with an index that is kept
-//! up to date.
+//! up to date. With an embeddings endpoint, it also finds passages by meaning (`meaning`).
 //!
 //! A call updates the index (`refresh`) with the files that `source_tree` selects, and searches it (`search`).
 //! `source_file` reads files; `lexer`, `definitions` and `words` find in them what is indexed. `store` keeps the index
@@ -13,12 +13,16 @@ mod ignore_rules;
 mod index;
 mod language;
 mod lexer;
+mod meaning;
+mod open_index;
 mod refresh;
 mod search;
+mod search_task;
 mod source_file;
 mod source_tree;
 mod store;
 mod tool;
 mod words;
 
+pub use meaning::{EmbeddingRequest, EmbeddingResponse, EmbeddingTransport};
 pub use tool::{CodeSearch, SEARCH_CODE};

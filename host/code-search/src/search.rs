@@ -14,6 +14,8 @@ use cap_std::fs::Dir;
 use serde::Serialize;
 
 pub(crate) use filter::SearchFilter;
+pub(crate) use snippet::outdent;
+pub(crate) use words::{line_number, word_scores};
 
 use crate::definitions::SymbolKind;
 use crate::index::{CodeIndex, IndexedFile, SymbolEntry};
@@ -30,6 +32,8 @@ pub(crate) enum SearchMode {
     Symbols,
     /// Uses of a name.
     References,
+    /// Passages about a subject, in whatever words.
+    Meaning,
 }
 
 /// A search.
@@ -65,6 +69,9 @@ pub(crate) struct CodeHits {
     pub(crate) hits: Vec<CodeHit>,
     /// True if there are more.
     pub(crate) truncated: bool,
+    /// The reason for an incomplete result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) note: Option<String>,
 }
 
 /// The index and the files of a search.
@@ -77,7 +84,8 @@ pub(crate) struct SearchSource<'s> {
 /// Runs a search.
 pub(crate) fn search(source: &SearchSource<'_>, query: &CodeQuery<'_>) -> CodeHits {
     match query.mode {
-        SearchMode::Words => words::search(source, query),
+        // Without vectors, a search by meaning is one by words.
+        SearchMode::Words | SearchMode::Meaning => words::search(source, query),
         SearchMode::Symbols => symbols::search(source, query),
         SearchMode::References => references::search(source, query),
     }
@@ -91,8 +99,13 @@ impl SearchSource<'_> {
         read_source(&folder, name).ok()?.text
     }
 
+    /// Returns a reader of files that reads each only once.
+    pub(crate) fn texts(&self) -> ReadTexts<'_> {
+        ReadTexts::new(self)
+    }
+
     /// Returns the full name of a definition.
-    fn symbol_name(&self, symbol: &SymbolEntry) -> String {
+    pub(crate) fn symbol_name(&self, symbol: &SymbolEntry) -> String {
         let name = self.index.name(symbol.name);
         match symbol.container {
             Some(container) => format!("{}.{name}", self.index.name(container)),
@@ -102,7 +115,7 @@ impl SearchSource<'_> {
 }
 
 /// The texts of files that a search has read.
-struct ReadTexts<'s> {
+pub(crate) struct ReadTexts<'s> {
     source: &'s SearchSource<'s>,
     texts: HashMap<Box<str>, Option<Arc<str>>>,
 }
@@ -115,7 +128,8 @@ impl<'s> ReadTexts<'s> {
         }
     }
 
-    fn get(&mut self, file: &IndexedFile) -> Option<Arc<str>> {
+    /// Returns the text of a file. `None` if it cannot be read any more.
+    pub(crate) fn get(&mut self, file: &IndexedFile) -> Option<Arc<str>> {
         if let Some(text) = self.texts.get(&file.path) {
             return text.clone();
         }

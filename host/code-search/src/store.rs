@@ -1,4 +1,4 @@
-//! Stores an index in the state folder of a workspace, which no tool can access.
+//! Stores an index and its vectors in the state folder of a workspace, which no tool can access.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
@@ -12,6 +12,9 @@ use crate::index::CodeIndex;
 
 /// The folder, below the workspace.
 const FOLDER: &str = ".mimir/state/code-index";
+
+/// The name of the stored index.
+const INDEX: &str = "index";
 
 /// Maximum size of a stored index in bytes.
 const MAX_STORED: u64 = 512 << 20;
@@ -35,16 +38,7 @@ impl IndexStore {
 
     /// Reads the stored index. `None` if there is none, or if it cannot be used.
     pub(crate) fn load(&self) -> Option<CodeIndex> {
-        let path = self.path("index");
-        files::reject_links(&self.workspace, &path).ok()?;
-        let bytes = match files::read(&path, LinkPolicy::Refuse, MAX_STORED) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
-            Err(error) => {
-                tracing::debug!(%error, "the index of the code cannot be read");
-                return None;
-            }
-        };
+        let bytes = self.read_file(INDEX, MAX_STORED)?;
         let index = codec::decode(&bytes);
         if index.is_none() {
             tracing::debug!("the index of the code is damaged or outdated, and is built again");
@@ -54,20 +48,35 @@ impl IndexStore {
 
     /// Stores the index, unless another process is storing one: an index that is not stored is only slower.
     pub(crate) fn save(&self, index: &mut CodeIndex) {
-        match self.try_save(index) {
+        let bytes = codec::encode(index);
+        match self.write_file(INDEX, &bytes) {
             Ok(()) => index.unsaved = 0,
             Err(error) => tracing::debug!(%error, "the index of the code is not stored"),
         }
     }
 
-    fn try_save(&self, index: &mut CodeIndex) -> io::Result<()> {
+    /// Reads a file of at most `max` bytes. `None` if it does not exist, or if it cannot be read.
+    pub(crate) fn read_file(&self, name: &str, max: u64) -> Option<Vec<u8>> {
+        let path = self.path(name);
+        files::reject_links(&self.workspace, &path).ok()?;
+        match files::read(&path, LinkPolicy::Refuse, max) {
+            Ok(bytes) => Some(bytes),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => {
+                tracing::debug!(%error, name, "a file of the index of the code cannot be read");
+                None
+            }
+        }
+    }
+
+    /// Replaces a file. Fails if another process is storing one.
+    pub(crate) fn write_file(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let folder = self.workspace.join(FOLDER);
         files::reject_links(&self.workspace, &folder)?;
         files::make_state(&self.workspace)?;
         platform::create_private_folder(&folder, true)?;
         let lock = files::open_private(&self.path("turn"), OpenOptions::new().write(true))?;
         lock.try_lock().map_err(io::Error::other)?;
-        let bytes = codec::encode(index);
         if bytes.len() as u64 > MAX_STORED {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
@@ -75,9 +84,9 @@ impl IndexStore {
         let mut options = OpenOptions::new();
         options.write(true).truncate(true);
         let written = files::open_private(&new, &mut options)
-            .and_then(|mut file| file.write_all(&bytes))
+            .and_then(|mut file| file.write_all(bytes))
             // Without a sync: after a crash of the machine, the checksum tells that the content is missing.
-            .and_then(|()| std::fs::rename(&new, self.path("index")));
+            .and_then(|()| std::fs::rename(&new, self.path(name)));
         if written.is_err() {
             let _ = std::fs::remove_file(&new);
         }

@@ -1,33 +1,29 @@
 //! The tool `search_code` as the pipeline sees it.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use cap_std::fs::Dir;
 use mimir_core::backend::{Backend, BoxFuture, RawResult};
+use mimir_core::config::EMBEDDINGS_VARIABLE;
 use mimir_core::needs::{DirectoryAccess, FileNeed};
 use mimir_core::outcome::ToolOutput;
-use mimir_core::paths::PathRules;
 use mimir_core::tool::{InvalidToolName, ToolOrigin, ToolSource, ToolTrust};
 use mimir_core::{
     Approved, Content, Decision, Needs, RiskLevel, Schema, Tool, ToolDefinition, ToolError,
     ToolErrorCode, ToolGroup, ToolHints, ToolName,
 };
-use parking_lot::Mutex;
-use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use crate::definitions::{SYMBOL_KINDS, SymbolKind};
-use crate::index::CodeIndex;
-use crate::language::{LANGUAGES, SourceLanguage};
-use crate::refresh::{RefreshLimits, RefreshSummary, refresh};
-use crate::search::{CodeHits, CodeQuery, SearchFilter, SearchMode, SearchSource, search};
-use crate::source_tree::SourceTree;
-use crate::store::IndexStore;
+use crate::meaning::{EmbeddingTransport, EmbeddingsEndpoint, MeaningPlan};
+use crate::open_index::{OpenIndex, SharedIndex};
+use crate::refresh::RefreshSummary;
+use crate::search::{CodeHits, SearchMode, search};
+use crate::search_task::{EMBED_PART, MAX_RESULTS, SEARCH_PART, SearchTask, check_query};
 
 /// The name of the tool.
 pub const SEARCH_CODE: &str = "search_code";
@@ -35,66 +31,13 @@ pub const SEARCH_CODE: &str = "search_code";
 /// Name of the plugin, and of the last part of its location.
 const PLUGIN: &str = "code-search";
 
-/// Maximum length of a query in bytes.
-const MAX_QUERY: usize = 1_000;
-
-/// Default and maximum number of results.
-const DEFAULT_RESULTS: usize = 10;
-const MAX_RESULTS: usize = 100;
-
 /// Maximum size of the text of a result in bytes.
 const MAX_TEXT: usize = 60_000;
 
-/// Number of changed files, or time to read them, from which on the index is stored again. Otherwise, the next process
-/// reads them again.
-const SAVED_CHANGES: usize = 100;
-const SAVED_TIME: Duration = Duration::from_millis(250);
-
-/// Parts of the time limit of a call for updating the index, and for the update and the search together.
-const REFRESH_PART: f64 = 0.7;
-const SEARCH_PART: f64 = 0.9;
-
-/// Interval at which a call that waits for the index notices that it was cancelled.
-const LOCK_INTERVAL: Duration = Duration::from_millis(50);
-
 /// Searches the code of one workspace. Clones of the `Arc` share the index.
 pub struct CodeSearch {
-    workspace: PathBuf,
-    state: Mutex<CodeSearchState>,
-}
-
-/// The index, and what is remembered to update it.
-#[derive(Default)]
-struct CodeSearchState {
-    index: Option<CodeIndex>,
-    tree: SourceTree,
-    refreshes: u64,
-}
-
-/// Arguments of a call.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct SearchArguments {
-    query: String,
-    #[serde(default)]
-    mode: Option<SearchMode>,
-    #[serde(default)]
-    kind: Option<String>,
-    #[serde(default)]
-    language: Option<String>,
-    #[serde(default)]
-    path: Option<String>,
-    #[serde(default)]
-    max_results: Option<usize>,
-}
-
-/// The parts of a call that its search needs.
-struct SearchTask {
-    arguments: SearchArguments,
-    rules: PathRules,
-    needs: Needs,
-    wall: Duration,
-    cancelled: Arc<AtomicBool>,
+    index: SharedIndex,
+    transport: Arc<dyn EmbeddingTransport>,
 }
 
 /// Stops the work of a call when the call ends.
@@ -107,20 +50,20 @@ impl Drop for CancelOnDrop {
 }
 
 impl CodeSearch {
-    /// Creates the search of a workspace, without I/O.
-    pub fn new(workspace: &Path) -> Arc<Self> {
+    /// Creates the search of a workspace, without I/O. `transport` sends requests to the embeddings endpoint.
+    pub fn new(workspace: &Path, transport: Arc<dyn EmbeddingTransport>) -> Arc<Self> {
         Arc::new(Self {
-            workspace: workspace.to_owned(),
-            state: Mutex::default(),
+            index: SharedIndex::new(workspace),
+            transport,
         })
     }
 
-    /// Creates the tool.
+    /// Creates the tool. Models only see the mode `meaning` if an embeddings endpoint is configured.
     ///
     /// # Errors
     ///
     /// Does not fail in practice: the name is a constant.
-    pub fn tool(self: &Arc<Self>) -> Result<Tool, InvalidToolName> {
+    pub fn tool(self: &Arc<Self>, by_meaning: bool) -> Result<Tool, InvalidToolName> {
         let definition = ToolDefinition {
             name: ToolName::new(SEARCH_CODE)?,
             title: Some("Search code".to_owned()),
@@ -128,7 +71,7 @@ impl CodeSearch {
                           name, `references` uses of a name"
                 .to_owned(),
             group: ToolGroup::Fs,
-            input_schema: Schema::unchecked(input_schema().to_string()),
+            input_schema: Schema::unchecked(input_schema(by_meaning).to_string()),
             output_schema: None,
             silent: false,
             approval: Decision::Allow,
@@ -144,6 +87,8 @@ impl CodeSearch {
                     access: DirectoryAccess::Read,
                     reason: "to search the code of the workspace".to_owned(),
                 }],
+                // The settings of the endpoint add its host and its key.
+                variables: vec![EMBEDDINGS_VARIABLE.to_owned()],
                 ..Needs::default()
             },
         };
@@ -172,94 +117,73 @@ impl CodeSearch {
 
     /// Updates the index and searches it. Blocks.
     fn run(&self, task: &SearchTask) -> Result<ToolOutput, ToolError> {
-        let start = Instant::now();
-        let arguments = &task.arguments;
-        let kind = arguments.kind.as_deref().map(parse_kind).transpose()?;
-        let language = arguments
-            .language
-            .as_deref()
-            .map(parse_language)
-            .transpose()?;
-        let granted: Vec<&str> = task
-            .needs
-            .files
-            .iter()
-            .map(|need| need.path.as_str())
-            .collect();
-        if granted.is_empty() {
-            return Err(ToolError::permission_denied(
-                "the search may not read any folder of the workspace",
-            ));
-        }
-        let query = CodeQuery {
-            query: check_query(&arguments.query)?,
-            mode: arguments.mode.unwrap_or(SearchMode::Words),
-            kind,
-            filter: SearchFilter::new(&task.rules, granted, arguments.path.as_deref(), language)?,
-            max_results: arguments
-                .max_results
-                .unwrap_or(DEFAULT_RESULTS)
-                .clamp(1, MAX_RESULTS),
-        };
-        let root = Dir::open_ambient_dir(&self.workspace, cap_std::ambient_authority());
-        let root = Arc::new(root.map_err(|error| {
-            ToolError::new(
-                ToolErrorCode::ExecutionError,
-                format!("cannot open the workspace: {error}"),
-            )
-        })?);
-        let limits = |part: f64| RefreshLimits {
-            until: start + task.wall.mul_f64(part),
-            cancelled: Arc::clone(&task.cancelled),
-        };
-        let mut state = loop {
-            match self.state.try_lock_for(LOCK_INTERVAL) {
-                Some(state) => break state,
-                None if limits(SEARCH_PART).is_over() => {
-                    return Err(ToolError::new(
-                        ToolErrorCode::Timeout,
-                        "another search is still building the index; try again",
-                    ));
-                }
-                None => {}
-            }
-        };
-        let store = IndexStore::new(&self.workspace);
-        state.refreshes += 1;
-        let CodeSearchState {
-            index,
-            tree,
-            refreshes,
-        } = &mut *state;
-        let index = index.get_or_insert_with(|| store.load().unwrap_or_default());
-        let before_refresh = Instant::now();
-        let summary = refresh(
-            index,
-            tree,
-            &root,
-            &task.rules,
-            &limits(REFRESH_PART),
-            *refreshes,
-        );
-        let is_slow = summary.read > 0 && before_refresh.elapsed() >= SAVED_TIME;
-        let is_worth = is_slow || index.unsaved >= SAVED_CHANGES;
-        if is_worth && !task.cancelled.load(Ordering::Relaxed) {
-            store.save(index);
-        }
-        let source = SearchSource {
-            index,
-            root: &root,
-            limits: &limits(SEARCH_PART),
-        };
-        let mut found = search(&source, &query);
-        let text = format_hits(&mut found, query.mode, &summary, index.len());
-        let structured =
-            serde_json::to_value(&found).map_err(|error| ToolError::internal(error.to_string()))?;
-        Ok(ToolOutput {
-            content: vec![Content::text(text)],
-            structured: Some(structured),
-            exit_code: None,
-        })
+        let query = task.query()?;
+        self.index.open(task, None, |open| {
+            let limits = task.limits(SEARCH_PART);
+            let (source, _) = open.source(&limits);
+            let found = search(&source, &query);
+            output(open, found, query.mode)
+        })?
+    }
+
+    /// Searches by meaning. If the endpoint fails, searches by words.
+    async fn run_by_meaning(
+        self: &Arc<Self>,
+        call: &Approved,
+        task: &SearchTask,
+    ) -> Result<ToolOutput, ToolError> {
+        let endpoint = EmbeddingsEndpoint::of_call(call)?;
+        let identity: Arc<str> = endpoint.identity().into();
+        let of_endpoint = Arc::clone(&identity);
+        let plan = self.in_background(task, move |shared, task| {
+            let query = task.query()?;
+            shared.index.open(task, None, |open| {
+                open.load_vectors(&of_endpoint);
+                let limits = task.limits(EMBED_PART);
+                let (source, vectors) = open.source(&limits);
+                let plan = MeaningPlan::new(&source, &query, vectors);
+                (plan, open.summary)
+            })
+        });
+        let (mut plan, summary) = plan.await?;
+        let limits = task.limits(EMBED_PART);
+        let transport = &*self.transport;
+        let text = check_query(&task.arguments.query)?;
+        let computed = plan.compute(call, transport, &endpoint, text, || limits.is_over());
+        let computed = computed.await;
+        let ranked = self.in_background(task, move |shared, task| {
+            let query = task.query()?;
+            shared.index.open(task, Some(summary), |open| {
+                open.load_vectors(&identity);
+                let limits = task.limits(SEARCH_PART);
+                let (source, vectors) = open.source(&limits);
+                let found = match computed {
+                    Ok(computed) => plan.rank(&source, &query, vectors, computed),
+                    Err(error) => CodeHits {
+                        note: Some(format!(
+                            "found by words alone, because the embeddings endpoint failed: {}",
+                            error.message
+                        )),
+                        ..search(&source, &query)
+                    },
+                };
+                open.save_vectors();
+                output(open, found, query.mode)
+            })?
+        });
+        ranked.await
+    }
+
+    /// Runs a part of a search on a thread that may block.
+    async fn in_background<T: Send + 'static>(
+        self: &Arc<Self>,
+        task: &SearchTask,
+        work: impl FnOnce(&Self, &SearchTask) -> Result<T, ToolError> + Send + 'static,
+    ) -> Result<T, ToolError> {
+        let (search, task) = (Arc::clone(self), task.clone());
+        let work = tokio::task::spawn_blocking(move || work(&search, &task));
+        work.await
+            .unwrap_or_else(|error| Err(ToolError::internal(error.to_string())))
     }
 }
 
@@ -280,28 +204,40 @@ impl Backend for CodeSearchBackend {
             let cancelled = Arc::new(AtomicBool::new(false));
             let _guard = CancelOnDrop(Arc::clone(&cancelled));
             let task = SearchTask {
-                arguments,
+                arguments: Arc::new(arguments),
                 rules: call.paths().clone(),
                 needs: call.rights().clone(),
+                start: Instant::now(),
                 wall: call.limits().wall,
                 cancelled,
             };
-            let work = tokio::task::spawn_blocking(move || shared.run(&task));
-            match work.await {
-                Ok(result) => result.into(),
-                Err(error) => RawResult::failed(ToolError::internal(error.to_string())),
-            }
+            let result = match task.mode() {
+                SearchMode::Meaning => {
+                    let work = pin!(shared.run_by_meaning(&call, &task));
+                    call.deadline().run_until(work).await.unwrap_or_else(|_| {
+                        let message =
+                            "the embeddings endpoint did not respond within the time limit of the call";
+                        Err(ToolError::new(ToolErrorCode::Timeout, message))
+                    })
+                }
+                _ => shared.in_background(&task, CodeSearch::run).await,
+            };
+            RawResult::from(result)
         })
     }
 }
 
-fn input_schema() -> serde_json::Value {
+fn input_schema(by_meaning: bool) -> serde_json::Value {
+    let mut modes = vec!["words", "symbols", "references"];
+    if by_meaning {
+        modes.push("meaning");
+    }
     json!({
         "type": "object",
         "additionalProperties": false,
         "properties": {
             "query": {"type": "string"},
-            "mode": {"type": "string", "enum": ["words", "symbols", "references"]},
+            "mode": {"type": "string", "enum": modes},
             "kind": {"type": "string", "description": "function, type, constant, …"},
             "language": {"type": "string"},
             "path": {"type": "string", "description": "File, folder or glob"},
@@ -311,43 +247,21 @@ fn input_schema() -> serde_json::Value {
     })
 }
 
-fn check_query(query: &str) -> Result<&str, ToolError> {
-    let query = query.trim();
-    if query.is_empty() {
-        return Err(ToolError::invalid_input(
-            "the query is empty: expected words or a name to search for",
-        ));
-    }
-    if query.len() > MAX_QUERY {
-        return Err(ToolError::invalid_input(format!(
-            "the query has {} bytes: expected at most {MAX_QUERY}; use fewer words",
-            query.len()
-        )));
-    }
-    Ok(query)
-}
-
-fn parse_kind(name: &str) -> Result<SymbolKind, ToolError> {
-    let wanted = name.trim().to_lowercase();
-    let known = SYMBOL_KINDS.into_iter().find(|kind| kind.name() == wanted);
-    known.ok_or_else(|| {
-        let names = SYMBOL_KINDS.map(SymbolKind::name).join(", ");
-        invalid("kind", name, &names)
+/// Returns the output of the tool.
+fn output(
+    open: &OpenIndex<'_>,
+    mut found: CodeHits,
+    mode: SearchMode,
+) -> Result<ToolOutput, ToolError> {
+    let files = open.files();
+    let text = format_hits(&mut found, mode, &open.summary, files);
+    let structured =
+        serde_json::to_value(&found).map_err(|error| ToolError::internal(error.to_string()))?;
+    Ok(ToolOutput {
+        content: vec![Content::text(text)],
+        structured: Some(structured),
+        exit_code: None,
     })
-}
-
-fn parse_language(name: &str) -> Result<SourceLanguage, ToolError> {
-    SourceLanguage::find(name).ok_or_else(|| {
-        let names = LANGUAGES.map(SourceLanguage::name).join(", ");
-        invalid("language", name, &names)
-    })
-}
-
-fn invalid(argument: &str, value: &str, expected: &str) -> ToolError {
-    let shown = mimir_core::text::visible(mimir_core::text::prefix(value, 40));
-    ToolError::invalid_input(format!(
-        "{argument}: `{shown}` is not valid: expected one of {expected}"
-    ))
 }
 
 /// Formats the results for a model. Results beyond the maximum size are dropped.
@@ -366,7 +280,7 @@ fn format_hits(
             _ => String::new(),
         };
         let entry = match (mode, hit.end_line) {
-            (SearchMode::Words, Some(end)) => {
+            (SearchMode::Words | SearchMode::Meaning, Some(end)) => {
                 format!("{path}:{}-{end}{definition}\n{}\n\n", hit.line, hit.text)
             }
             _ => format!("{path}:{}: {}{definition}\n", hit.line, hit.text),
@@ -380,8 +294,8 @@ fn format_hits(
     found.truncated |= fitting < found.hits.len();
     found.hits.truncate(fitting);
     let noun = match (mode, fitting) {
-        (SearchMode::Words, 1) => "passage",
-        (SearchMode::Words, _) => "passages",
+        (SearchMode::Words | SearchMode::Meaning, 1) => "passage",
+        (SearchMode::Words | SearchMode::Meaning, _) => "passages",
         (SearchMode::Symbols, 1) => "definition",
         (SearchMode::Symbols, _) => "definitions",
         (SearchMode::References, 1) => "line",
@@ -389,7 +303,7 @@ fn format_hits(
     };
     if fitting == 0 {
         let _ = write!(out, "Nothing found in {files} indexed files");
-        if mode != SearchMode::Words {
+        if matches!(mode, SearchMode::Symbols | SearchMode::References) {
             out.push_str("; `file_search` finds any text");
         }
     } else {
@@ -399,6 +313,9 @@ fn format_hits(
         out.push_str(
             "; there are more: narrow the search with `path` or `kind`, or raise `maxResults`",
         );
+    }
+    if let Some(note) = &found.note {
+        let _ = write!(out, "; {note}");
     }
     if summary.unreadable > 0 {
         let _ = write!(out, "; {} folders could not be read", summary.unreadable);
@@ -419,34 +336,31 @@ fn format_hits(
 
 #[cfg(test)]
 mod tests {
+    use crate::meaning::{EmbeddingRequest, EmbeddingResponse};
+
     use super::*;
+
+    struct NoTransport;
+
+    impl EmbeddingTransport for NoTransport {
+        fn post<'a>(
+            &'a self,
+            _: &'a Approved,
+            _: EmbeddingRequest,
+        ) -> BoxFuture<'a, Result<EmbeddingResponse, ToolError>> {
+            unreachable!("definitions send nothing")
+        }
+    }
 
     #[test]
     fn code_search_definition_is_short() {
-        let tool = CodeSearch::new(Path::new(".")).tool().unwrap();
+        let tool = CodeSearch::new(Path::new("."), Arc::new(NoTransport))
+            .tool(true)
+            .unwrap();
         assert!(Schema::parse(tool.definition.input_schema.as_str()).is_ok());
         let length =
             tool.definition.input_schema.as_str().len() + tool.definition.description.len();
         // About four characters per token, and at most 150 tokens.
         assert!(length < 580, "{length}");
-    }
-
-    #[test]
-    fn code_search_arguments_name_the_fault() {
-        assert!(check_query("  ").unwrap_err().message.contains("is empty"));
-        let kind = parse_kind("klass").unwrap_err();
-        assert!(
-            kind.message.contains("expected one of class, constant"),
-            "{}",
-            kind.message
-        );
-        assert!(
-            parse_language("cobol")
-                .unwrap_err()
-                .message
-                .contains("rust")
-        );
-        assert_eq!(parse_language(".tsx").unwrap(), SourceLanguage::TypeScript);
-        assert_eq!(parse_kind("Function").unwrap(), SymbolKind::Function);
     }
 }

@@ -95,7 +95,11 @@ pub(crate) fn rank_by_meaning(
         while computed.len() < own.len() {
             let batch: Vec<&str> = texts.by_ref().take(PASSAGES_PER_REQUEST).collect();
             let vectors = client::embed(settings, transport, &batch)?;
-            computed.extend(vectors.iter().map(|vector| vectors::quantise(vector)));
+            computed.extend(
+                vectors
+                    .iter()
+                    .map(|vector| mimir_embeddings::quantize(vector)),
+            );
         }
         let vectors = Vectors(computed.drain(..own.len()).collect());
         if let Err(error) = vectors.write(store, settings, &memories[*memory]) {
@@ -131,7 +135,12 @@ fn nearest_passages(query: &[f32], known: &[Option<Vec<i8>>]) -> Vec<usize> {
     let mut nearest: Vec<(usize, f32)> = known
         .iter()
         .enumerate()
-        .filter_map(|(at, vector)| Some((at, vectors::cosine_similarity(query, vector.as_ref()?)?)))
+        .filter_map(|(at, vector)| {
+            Some((
+                at,
+                mimir_embeddings::cosine_similarity(query, vector.as_ref()?)?,
+            ))
+        })
         .collect();
     nearest.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     nearest.truncate(NEAREST);

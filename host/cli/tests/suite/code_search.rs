@@ -1,11 +1,13 @@
 //! `search_code` through the binary: what it finds, and what it may not read.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::kit::run;
+use crate::kit::json_site::{self, ReceivedRequest};
+use crate::kit::{config, run};
 
 /// Runs a search, and returns its places.
 fn places(root: &Path, arguments: &[&str]) -> Vec<String> {
@@ -120,4 +122,138 @@ fn code_search_index_is_private_and_built_again_when_damaged() {
         }
     });
     assert!(fs::read(&index).is_ok_and(|bytes| !bytes.is_empty()));
+}
+
+/// Answers an embeddings request: one dimension for each of two subjects.
+fn vectors(request: &ReceivedRequest) -> (&'static str, String) {
+    let asked: Value = serde_json::from_str(&request.body).unwrap();
+    if asked["model"] == "broken" {
+        return ("500 Internal Server Error", "no vectors today".to_owned());
+    }
+    let texts = asked["input"].as_array().unwrap();
+    let data = texts.iter().enumerate().map(|(index, text)| {
+        let text = text.as_str().unwrap();
+        let has = |words: [&str; 2]| u8::from(words.iter().any(|word| text.contains(word)));
+        let vector = [has(["backoff", "try again"]), has(["invoice", "billing"])];
+        json!({"index": index, "embedding": vector})
+    });
+    let data: Vec<Value> = data.collect();
+    ("200 OK", json!({ "data": data }).to_string())
+}
+
+/// Sets the embeddings endpoint of the user.
+fn set_endpoint(root: &Path, port: u16, model: &str) {
+    fs::create_dir_all(config(root)).unwrap();
+    let url = format!("http://127.0.0.1:{port}/v1/");
+    let block = json!({"url": url, "model": model, "key": "VECTOR_KEY"});
+    let settings = json!({ "embeddings": block }).to_string();
+    fs::write(config(root).join("config.yml"), settings).unwrap();
+}
+
+fn set_key(root: &Path, value: &str) {
+    let mut set = crate::kit::mimir(root, &["secrets", "set", "VECTOR_KEY"]);
+    let mut set = set.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let mut input = set.stdin.take().unwrap();
+    input.write_all(value.as_bytes()).unwrap();
+    drop(input);
+    assert!(set.wait().unwrap().success());
+}
+
+#[test]
+fn code_search_finds_by_meaning_with_an_embeddings_endpoint() {
+    const KEY: &str = "vector-key-5d1c7e09ab";
+    let home = workspace();
+    let root = home.path();
+    let net = root.join("src/net.py");
+    let code = format!(
+        "def send():\n    pass\n\ndef wait_longer():\n    backoff = 2\n    key = '{KEY}'\n"
+    );
+    fs::write(&net, code).unwrap();
+    fs::write(
+        root.join("private/b.py"),
+        "def total():\n    return invoice\n",
+    )
+    .unwrap();
+    let by_meaning = ["mode=meaning", "query=when does it try again"];
+    let about_invoices = ["mode=meaning", "query=billing"];
+    let (code, _, err) = run(root, &[&["call", "search_code"], &by_meaning[..]].concat());
+    assert!(code != 0 && err.contains("mode"), "no endpoint: {err}");
+
+    let (port, requests) = json_site::serve(vectors);
+    let received = || -> Vec<ReceivedRequest> { requests.try_iter().collect() };
+    set_endpoint(root, port, "small");
+    set_key(root, KEY);
+    assert_eq!(places(root, &by_meaning), ["src/net.py:4"]);
+    let sent = received();
+    assert_eq!(sent.len(), 2, "the query, and all passages");
+    assert_eq!(sent[0].line(), "POST /v1/embeddings HTTP/1.1");
+    for request in &sent {
+        assert!(request.has_header(&format!("authorization: Bearer {KEY}")));
+        assert!(!request.body.contains(KEY), "{}", request.body);
+    }
+    let passages = &sent[1].body;
+    assert!(passages.contains("function wait_longer"), "{passages}");
+    assert!(!passages.contains("CLOSE_IDLE"), "{passages}");
+
+    // Only changed files are sent again, also by another process.
+    assert_eq!(places(root, &about_invoices), ["private/b.py:1"]);
+    assert_eq!(received().len(), 1);
+    fs::write(&net, "def other():\n    backoff = 3\n").unwrap();
+    assert_eq!(places(root, &by_meaning), ["src/net.py:1"]);
+    let sent = received();
+    assert_eq!(sent.len(), 2);
+    assert!(!sent[1].body.contains("invoice"), "{}", sent[1].body);
+
+    // What may not be read is not sent.
+    fs::write(
+        root.join(".mimir/config.yml"),
+        "files:\n  deny: ['private/**']\n",
+    )
+    .unwrap();
+    set_endpoint(root, port, "other");
+    assert!(places(root, &about_invoices).is_empty());
+    let sent = received();
+    assert_eq!(sent.len(), 2);
+    assert!(!sent[1].body.contains("invoice"), "{}", sent[1].body);
+
+    // If the endpoint fails, words are compared.
+    set_endpoint(root, port, "broken");
+    let found = search_by_meaning(root, "query=backoff");
+    assert_eq!(found["hits"][0]["path"], "src/net.py", "{found}");
+    let note = found["note"].as_str().unwrap();
+    assert!(note.contains("answered 500: no vectors today"), "{note}");
+}
+
+/// Runs a search by meaning, and returns its structured output.
+fn search_by_meaning(root: &Path, query: &str) -> Value {
+    let args = ["call", "search_code", "mode=meaning", query, "--json"];
+    let (code, out, err) = run(root, &args);
+    assert_eq!(code, 0, "{out}{err}");
+    serde_json::from_str::<Value>(&out).unwrap()["structured"].take()
+}
+
+#[test]
+fn code_search_by_meaning_embeds_large_workspaces_step_by_step() {
+    let home = workspace();
+    let root = home.path();
+    let functions = |file: usize| -> String {
+        let number = |at: usize| format!("def f{file}_{at}():\n    pass\n");
+        (0..100).map(number).collect()
+    };
+    for file in 0..6 {
+        fs::write(root.join(format!("src/f{file}.py")), functions(file)).unwrap();
+    }
+    let last = root.join("src/zz.py");
+    fs::write(last, "def last():\n    return backoff\n").unwrap();
+    let (port, requests) = json_site::serve(vectors);
+    set_endpoint(root, port, "small");
+    set_key(root, "vector-key-5d1c7e09ab");
+    // Files that share words with the query come first.
+    let found = search_by_meaning(root, "query=backoff");
+    assert_eq!(found["hits"][0]["path"], "src/zz.py", "{found}");
+    let note = found["note"].as_str().unwrap();
+    assert!(note.starts_with("512 of 60"), "{note}");
+    assert_eq!(requests.try_iter().count(), 1 + 512 / 64);
+    assert_eq!(search_by_meaning(root, "query=backoff").get("note"), None);
+    assert_eq!(requests.try_iter().count(), 1 + 2);
 }

@@ -1,81 +1,29 @@
 //! `mimir tools import openapi`: the file, grants, calls with a local server, hostile arguments, updates.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::Receiver;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::kit::json_site::{self, ReceivedRequest};
 use crate::kit::scripts::{call, text};
 use crate::kit::{config, mimir, run};
 
 /// A value of the secret that no other text contains.
 const TOKEN: &str = "shop-token-7f3a9c21e5";
 
-/// A request as the server received it.
-struct ReceivedRequest {
-    head: String,
-    body: String,
-}
-
-impl ReceivedRequest {
-    fn line(&self) -> &str {
-        self.head.lines().next().unwrap_or_default()
-    }
-
-    fn has_header(&self, line: &str) -> bool {
-        self.head
-            .lines()
-            .any(|found| found.eq_ignore_ascii_case(line))
-    }
-}
-
 /// A server that answers each request by its path, and passes the requests on.
 fn serve() -> (u16, Receiver<ReceivedRequest>) {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let (sender, requests) = channel();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut reader = BufReader::new(stream.unwrap());
-            let (mut head, mut length) = (String::new(), 0);
-            loop {
-                let mut line = String::new();
-                if reader.read_line(&mut line).unwrap_or_default() <= 2 {
-                    break;
-                }
-                if let Some((_, value)) = line
-                    .split_once(':')
-                    .filter(|(name, _)| name.eq_ignore_ascii_case("content-length"))
-                {
-                    length = value.trim().parse().unwrap();
-                }
-                head.push_str(&line);
-            }
-            let mut body = vec![0; length];
-            reader.read_exact(&mut body).unwrap();
-            let path = head.split(' ').nth(1).unwrap_or_default();
-            let (status, answer) = match path {
-                "/v1/missing" => ("404 Not Found", r#"{"error": "no such thing"}"#.to_owned()),
-                // A server that returns the secret.
-                "/v1/echo" => ("200 OK", json!({ "head": head }).to_string()),
-                _ => ("200 OK", r#"{"ok": true, "items": [1, 2]}"#.to_owned()),
-            };
-            let answer = format!(
-                "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{answer}",
-                answer.len()
-            );
-            let _ = reader.get_mut().write_all(answer.as_bytes());
-            let body = String::from_utf8_lossy(&body).into_owned();
-            if sender.send(ReceivedRequest { head, body }).is_err() {
-                return;
-            }
-        }
-    });
-    (port, requests)
+    json_site::serve(|request| match request.path() {
+        "/v1/missing" => ("404 Not Found", r#"{"error": "no such thing"}"#.to_owned()),
+        // A server that returns the secret.
+        "/v1/echo" => ("200 OK", json!({ "head": request.head }).to_string()),
+        _ => ("200 OK", r#"{"ok": true, "items": [1, 2]}"#.to_owned()),
+    })
 }
 
 fn document(server: &str) -> Value {

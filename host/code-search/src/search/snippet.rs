@@ -21,7 +21,7 @@ pub(super) fn shorten_line(line: &str) -> String {
 }
 
 /// Removes the indentation that all lines have.
-pub(super) fn outdent(lines: &[&str]) -> Vec<String> {
+pub(crate) fn outdent(lines: &[&str]) -> Vec<String> {
     let indent = |line: &str| line.len() - line.trim_start_matches([' ', '\t']).len();
     let filled = lines.iter().copied().filter(|line| !line.trim().is_empty());
     let least = filled.map(indent).min().unwrap_or(0);

@@ -41,9 +41,7 @@ struct CodePassage {
 }
 
 pub(super) fn search(source: &SearchSource<'_>, query: &CodeQuery<'_>) -> CodeHits {
-    let mut terms = query_terms(query.query);
-    terms.truncate(MAX_TERMS);
-    let weighted = weigh_terms(source, &terms);
+    let weighted = weigh_terms(source, query.query);
     let total: f32 = weighted.iter().map(|term| term.weight).sum();
     let files = rank_files(source, query, &weighted, total);
     let best = files.first().map_or(1.0, |file| file.score);
@@ -86,11 +84,15 @@ pub(super) fn search(source: &SearchSource<'_>, query: &CodeQuery<'_>) -> CodeHi
     found
 }
 
-fn line_number(index: usize) -> u32 {
+/// Returns the number of a line from its index.
+pub(crate) fn line_number(index: usize) -> u32 {
     u32::try_from(index).map_or(u32::MAX, |index| index + 1)
 }
 
-fn weigh_terms(source: &SearchSource<'_>, terms: &[TermHash]) -> Vec<WeightedTerm> {
+/// Returns the terms of a query with their weights.
+fn weigh_terms(source: &SearchSource<'_>, query: &str) -> Vec<WeightedTerm> {
+    let mut terms = query_terms(query);
+    terms.truncate(MAX_TERMS);
     #[expect(clippy::cast_precision_loss, reason = "a weight")]
     let files = source.index.len() as f32;
     let weigh = |term: &TermHash| {
@@ -105,13 +107,15 @@ fn weigh_terms(source: &SearchSource<'_>, terms: &[TermHash]) -> Vec<WeightedTer
     terms.iter().map(weigh).collect()
 }
 
-/// Returns the files with the highest scores, the best first.
-fn rank_files<'i>(
-    source: &SearchSource<'i>,
-    query: &CodeQuery<'_>,
-    terms: &[WeightedTerm],
-    total: f32,
-) -> Vec<RankedFile<'i>> {
+/// Returns the score of each file of the index for a query; 0 for files without any of its words.
+pub(crate) fn word_scores(source: &SearchSource<'_>, query: &str) -> Vec<f32> {
+    let terms = weigh_terms(source, query);
+    let total: f32 = terms.iter().map(|term| term.weight).sum();
+    score_files(source, &terms, total)
+}
+
+/// Returns the score of each file of the index.
+fn score_files(source: &SearchSource<'_>, terms: &[WeightedTerm], total: f32) -> Vec<f32> {
     let index = source.index;
     let average = index.average_length();
     // For each file, the score and the weight of the terms that it contains.
@@ -128,13 +132,30 @@ fn rank_files<'i>(
             entry.1 += weight;
         }
     }
+    // Files with all terms come before those with one of them many times.
+    let scores = scores.into_iter().map(|(score, covered)| {
+        if score > 0.0 {
+            score * (0.3 + 0.7 * covered / total)
+        } else {
+            0.0
+        }
+    });
+    scores.collect()
+}
+
+/// Returns the files with the highest scores, the best first.
+fn rank_files<'i>(
+    source: &SearchSource<'i>,
+    query: &CodeQuery<'_>,
+    terms: &[WeightedTerm],
+    total: f32,
+) -> Vec<RankedFile<'i>> {
+    let scores = score_files(source, terms, total);
     let mut ranked: Vec<RankedFile<'i>> = Vec::new();
-    for (file, (score, covered)) in index.files.iter().zip(scores) {
+    for (file, score) in source.index.files.iter().zip(scores) {
         if let Some(file) = file
             && score > 0.0
         {
-            // Files with all terms come before those with one of them many times.
-            let score = score * (0.3 + 0.7 * covered / total);
             ranked.push(RankedFile { file, score });
         }
     }

@@ -1,7 +1,6 @@
-//! Settings of the embeddings endpoint, and the resulting needs of `memory_search`.
+//! Settings of the embeddings endpoint, and the resulting needs of `memory_search` and `search_code`.
 //!
-//! The component of `memory_search` builds the requests, but only the settings written by a person determine their host
-//! and secret.
+//! The tools build the requests, but only the settings written by a person determine their host and secret.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +10,7 @@ use crate::needs::{HostNeed, SecretNeed};
 use crate::network::RequestTarget;
 use crate::tool::{Tool, ToolSource};
 
-/// The embeddings endpoint, for finding memories by meaning. The block replaces the whole block of a weaker file.
+/// The embeddings endpoint, for finding memories and code by meaning. The block replaces the whole block of a weaker file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct EmbeddingsSettings {
@@ -96,7 +95,7 @@ impl EmbeddingsSettings {
             host: HostNeed {
                 host: origin,
                 methods: vec!["POST".to_owned()],
-                reason: "to compare memories by meaning".to_owned(),
+                reason: "to compare texts by meaning".to_owned(),
             },
         })
     }

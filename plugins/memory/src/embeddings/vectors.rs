@@ -3,8 +3,8 @@
 //! Each number is stored as one byte: the lost precision is less than the difference between models. The values depend
 //! on the files alone, not on the session, so the host attaches no taint to them (`derived/`).
 
+use mimir_sdk::Result;
 use mimir_sdk::serde_json;
-use mimir_sdk::{Error, Result};
 use sha2::{Digest as _, Sha256};
 
 use super::Settings;
@@ -79,51 +79,4 @@ pub(super) fn remove_orphans(store: &impl Store, memories: &[Memory]) -> Result<
         }
     }
     Ok(())
-}
-
-/// Quantizes a vector to bytes. The length of the vector is lost, because only directions are compared.
-pub(super) fn quantise(vector: &[f32]) -> Vec<i8> {
-    let max = vector
-        .iter()
-        .fold(0.0_f32, |max, number| max.max(number.abs()));
-    let scale = if max > 0.0 { 127.0 / max } else { 0.0 };
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "between -127 and 127 after the scale"
-    )]
-    let byte = |number: &f32| (number * scale).round() as i8;
-    vector.iter().map(byte).collect()
-}
-
-/// Returns the cosine similarity of two vectors. `None` if their dimensions differ, or if the similarity is not
-/// positive.
-pub(super) fn cosine_similarity(query: &[f32], passage: &[i8]) -> Option<f32> {
-    if query.len() != passage.len() {
-        return None;
-    }
-    let (mut product, mut query_square, mut passage_square) = (0.0_f64, 0.0_f64, 0.0_f64);
-    for (a, b) in query.iter().zip(passage) {
-        let (a, b) = (f64::from(*a), f64::from(*b));
-        product += a * b;
-        query_square += a * a;
-        passage_square += b * b;
-    }
-    let lengths = (query_square * passage_square).sqrt();
-    #[expect(clippy::cast_possible_truncation, reason = "a cosine")]
-    let cosine = (product / lengths) as f32;
-    (lengths > 0.0 && cosine > 0.0).then_some(cosine)
-}
-
-/// Checks that a response has the expected number of vectors, all with the same number of finite dimensions.
-pub(super) fn check_vectors(vectors: Vec<Vec<f32>>, expected: usize) -> Result<Vec<Vec<f32>>> {
-    let length = vectors.first().map_or(0, Vec::len);
-    let is_complete = vectors.len() == expected && length > 0;
-    let fits = |vector: &Vec<f32>| {
-        vector.len() == length && vector.iter().all(|number| number.is_finite())
-    };
-    if is_complete && vectors.iter().all(fits) {
-        Ok(vectors)
-    } else {
-        Err(Error::network("it did not return one vector for each text"))
-    }
 }

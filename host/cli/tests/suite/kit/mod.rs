@@ -8,6 +8,7 @@ pub mod dependencies;
 #[cfg(target_os = "linux")]
 pub mod functions;
 pub mod greeter;
+pub mod json_site;
 pub mod listener;
 pub mod login;
 pub mod modules;
