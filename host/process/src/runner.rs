@@ -113,7 +113,7 @@ impl SandboxRunner {
         match ReadySandbox::choose(&self.workspace, settings).await {
             Ok(ready) => Ok(Arc::clone(known.ready.insert(Arc::new(ready)))),
             Err(fault) => {
-                let error = ToolError::from(fault);
+                let error = fault.for_target(target);
                 let slow = begun.elapsed() > SLOW_FAILURE;
                 known.failed = slow.then(|| (Instant::now() + FAILURE_TTL, error.clone()));
                 Err(error)
@@ -223,9 +223,11 @@ impl CommandRunner for SandboxRunner {
         observer: Arc<dyn CallObserver>,
     ) -> BoxFuture<'_, Result<CommandOutput, ToolError>> {
         Box::pin(async move {
-            let ready = self.ready_sandbox(command.command().target).await?;
+            let target = command.command().target;
+            let ready = self.ready_sandbox(target).await?;
             let spec = self.spec(&ready, &command, Some(command.timeout()))?;
             let finished = run_shown(ready.sandbox(), &spec, observer).await;
+            let finished = finished.map_err(|fault| fault.for_target(target));
             Ok(missing_program::explain_missing_program(
                 ready.sandbox(),
                 (&spec, command.script()),
@@ -325,6 +327,26 @@ mod tests {
             assert_eq!(unread.is_empty(), assumes_bash, "{mode:?}: {unread:?}");
             assert!(read("[ -f g ] && ls >/dev/null 2>&1").unknown.is_empty());
         }
+    }
+
+    #[tokio::test]
+    async fn missing_engine_is_not_answered_with_running_without_a_sandbox() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = SandboxSettings {
+            socket: Some(folder.path().join("missing").to_str().unwrap().to_owned()),
+            ..SandboxSettings::default()
+        };
+        let commands = SandboxRunner::new(folder.path(), settings);
+        let id = format!("sha256:{}", "ab".repeat(32)).parse().unwrap();
+        let error = commands
+            .sandbox_name(CommandTarget::Image(id), "node")
+            .await;
+        let error = error.unwrap_err();
+        assert_eq!(error.code, ToolErrorCode::Unavailable);
+        let remedies = error.remedies.join("\n");
+        assert!(remedies.contains("start Docker or Podman"), "{remedies}");
+        assert!(remedies.contains("sandbox.socket"), "{remedies}");
+        assert!(!remedies.contains("sandbox: none"), "{remedies}");
     }
 
     /// Listens like an engine that accepts connections and closes each after a while without a response.

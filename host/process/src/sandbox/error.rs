@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use mimir_core::code_language::CodeLanguage;
-use mimir_core::command::CommandOutput;
+use mimir_core::command::{CommandOutput, CommandTarget};
 use mimir_core::name_suggestions::did_you_mean;
 use mimir_core::text::prefix;
 use mimir_core::{ToolError, ToolErrorCode};
@@ -281,6 +281,50 @@ impl SandboxError {
         }
     }
 
+    /// Converts the error of a command with this target. A command that needs a container cannot run without one, so the
+    /// hint is not to turn the sandbox off.
+    pub(crate) fn for_target(self, target: CommandTarget) -> ToolError {
+        let remedy = self.container_remedy(target);
+        let error = ToolError::from(self);
+        match remedy {
+            Some(remedy) => error.with_remedies([remedy]),
+            None => error,
+        }
+    }
+
+    /// Returns a hint for a command that runs in a container whatever the settings say. `None` if that of
+    /// [`Self::remedy`] is right.
+    fn container_remedy(&self, target: CommandTarget) -> Option<String> {
+        let is_named_image = match target {
+            CommandTarget::Default | CommandTarget::HostPrograms => return None,
+            CommandTarget::Container(_) => false,
+            CommandTarget::Image(_) => true,
+        };
+        let remedy = match self {
+            Self::Unavailable { .. } | Self::Neither(..) | Self::Engine { .. } => {
+                "start Docker or Podman, or set `sandbox.socket` in the settings to the socket of a running engine; \
+                 `mimir doctor` shows whether it is found"
+            }
+            Self::Workspace(_) => "use another folder as the workspace",
+            Self::Unsupported { what, .. } if *what != Self::RULES => {
+                "remove that key from `sandbox` in the settings; `mimir doctor` lists what containers support here"
+            }
+            Self::BadImage { .. } if is_named_image => {
+                "set another image in `platform.docker` of the tool, and grant it with `mimir tools trust`"
+            }
+            Self::NoImage { pull, .. } if is_named_image => {
+                let engine = pull.split(' ').next().unwrap_or_default();
+                return Some(format!(
+                    "fetch the image that `platform.docker.image` of the tool names with `{pull}`; it may have another \
+                     ID: put the one that `{engine} image inspect --format '{{{{.Id}}}}' NAME` prints into \
+                     `platform.docker.id`, and grant the tool again with `mimir tools trust`"
+                ));
+            }
+            _ => return None,
+        };
+        Some(remedy.to_owned())
+    }
+
     /// Returns a hint on how to solve the problem.
     fn remedy(&self) -> Option<String> {
         match self {
@@ -345,5 +389,35 @@ impl From<SandboxError> for ToolError {
             }
             _ => error,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_of_a_named_image_says_how_to_get_the_image() {
+        let id = format!("sha256:{}", "ab".repeat(32));
+        let error = |target| {
+            let missing = SandboxError::NoImage {
+                image: id.clone(),
+                pull: "podman pull NAME".to_owned(),
+            };
+            missing.for_target(target)
+        };
+        let named = error(CommandTarget::Image(id.parse().unwrap()));
+        assert_eq!(named.code, ToolErrorCode::Unavailable);
+        assert_eq!(named.remedies.len(), 1, "{named:?}");
+        for part in [
+            "`podman pull NAME`",
+            "`podman image inspect --format '{{.Id}}' NAME`",
+            "platform.docker.id",
+            "mimir tools trust",
+        ] {
+            assert!(named.remedies[0].contains(part), "{part}: {named:?}");
+        }
+        let general = error(CommandTarget::Default);
+        assert_eq!(general.remedies[0], "fetch it with `podman pull NAME`");
     }
 }
