@@ -211,14 +211,12 @@ impl Agent {
                 return Err(too_long());
             };
             let estimated = fixed_tokens + fitted.tokens;
-            let max_tokens = match task_usage.answer_tokens_left(
-                &self.budget,
-                self.price,
-                scale.up(estimated),
-            ) {
-                Ok(max_tokens) => max_tokens,
-                Err(bound) => return Ok(Err(bound)),
-            };
+            let price = self.model.estimate_price(self.price);
+            let max_tokens =
+                match task_usage.answer_tokens_left(&self.budget, price, scale.up(estimated)) {
+                    Ok(max_tokens) => max_tokens,
+                    Err(bound) => return Ok(Err(bound)),
+                };
             if fitted.left_out > 0 {
                 event_sink.handle_event(AgentEvent::LeftOut {
                     messages: fitted.left_out,

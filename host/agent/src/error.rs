@@ -158,9 +158,10 @@ impl ModelError {
             | Self::Failed { message, .. } => message.to_ascii_lowercase(),
             _ => return false,
         };
-        ["image", "vision", "multimodal"]
-            .iter()
-            .any(|word| message.contains(word))
+        // Whole words: "vision" is also in "revision" and "provisioned".
+        message
+            .split(|c: char| !c.is_ascii_alphanumeric())
+            .any(|word| matches!(word, "image" | "images" | "vision" | "multimodal"))
     }
 
     /// Returns the matching error code of a tool.
@@ -275,6 +276,22 @@ mod tests {
         assert!(status(400, "Too many tokens in the request").is_too_long());
         assert!(!status(400, "max_tokens: the limit is 8192").is_too_long());
         assert!(status(413, "").is_too_long());
+    }
+
+    #[test]
+    fn error_about_images_is_recognized_by_whole_words() {
+        for message in [
+            "This model does not support image input.",
+            "unknown variant `image_url`, expected `text`",
+            "No endpoints support vision.",
+            "Images are not supported",
+        ] {
+            assert!(status(400, message).is_about_images(), "{message}");
+            assert!(!status(500, message).is_about_images(), "{message}");
+        }
+        for message in ["the model is not provisioned", "unknown revision", ""] {
+            assert!(!status(400, message).is_about_images(), "{message}");
+        }
     }
 
     #[test]

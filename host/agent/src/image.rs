@@ -34,15 +34,15 @@ pub enum ImageError {
     #[error("not a supported image: expected PNG, JPEG, GIF or WebP")]
     Format,
     /// The file is too large.
-    #[error("the image is too large: expected at most {} MB", MAX_IMAGE_BYTES / 1_000_000)]
+    #[error("the image is too large: expected at most 3.75 MiB")]
     Size,
     /// The image has too many pixels.
     #[error("the image has {0} x {1} pixels: expected at most {MAX_SIDE} in each direction")]
     Pixels(u32, u32),
 }
 
-/// Maximum size of an image in bytes. In base64, that is below 5 MB, the lowest limit of the providers.
-pub const MAX_IMAGE_BYTES: usize = 3_000_000;
+/// Maximum size of an image in bytes: in base64, 5 MiB, the lowest limit of the providers. `read_file` has the same limit.
+pub const MAX_IMAGE_BYTES: usize = (5 << 20) / 4 * 3;
 
 /// Maximum width and height in pixels, the lowest limit of the providers.
 const MAX_SIDE: u32 = 8_000;
@@ -235,10 +235,12 @@ pub(crate) mod tests {
         );
         assert_eq!(MessageImage::new(&png(0, 9)), Err(ImageError::Format));
         assert_eq!(MessageImage::new(b"<svg/>"), Err(ImageError::Format));
-        assert_eq!(
-            MessageImage::new(&vec![0; MAX_IMAGE_BYTES + 1]),
-            Err(ImageError::Size)
-        );
+        let mut largest = png(9, 9);
+        largest.resize(MAX_IMAGE_BYTES, 0);
+        assert_eq!(MessageImage::new(&largest).unwrap().data.len(), 5 << 20);
+        largest.push(0);
+        let error = MessageImage::new(&largest).unwrap_err();
+        assert!(error.to_string().contains("3.75 MiB"), "{error}");
     }
 
     #[test]

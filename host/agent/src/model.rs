@@ -1,6 +1,7 @@
 //! The interface to a model: requests and replies.
 
 use mimir_core::BoxFuture;
+use mimir_core::config::TokenPrice;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ModelError;
@@ -14,6 +15,23 @@ pub trait Model: Send + Sync {
     /// Returns true if the model reads images.
     fn reads_images(&self) -> bool {
         false
+    }
+
+    /// Returns true if requests ask the provider to write what they send to its cache, which may cost more.
+    fn writes_cache(&self) -> bool {
+        false
+    }
+
+    /// Returns the price for estimates before a request: that of all input tokens written to the cache, if the provider
+    /// may charge it.
+    fn estimate_price(&self, price: Option<TokenPrice>) -> Option<TokenPrice> {
+        let price = price?;
+        let input = if self.writes_cache() {
+            price.input.max(price.cache_write())
+        } else {
+            price.input
+        };
+        Some(TokenPrice { input, ..price })
     }
 
     /// Sends one request. `on_text` receives the text of the reply in chunks; an error may follow after some text.

@@ -74,6 +74,11 @@ impl ProviderProtocol {
         headers
     }
 
+    /// Returns true if requests have marks for the provider's cache.
+    pub const fn writes_cache(self) -> bool {
+        matches!(self.api, ProviderApi::Anthropic)
+    }
+
     /// Builds the JSON body of a request.
     pub fn build_request(self, model: &str, request: &ModelRequest<'_>) -> Value {
         match self.api {

@@ -274,6 +274,10 @@ impl Model for ModelProvider {
         self.chosen.vision.unwrap_or_else(known)
     }
 
+    fn writes_cache(&self) -> bool {
+        self.protocol.writes_cache()
+    }
+
     fn answer<'a>(
         &'a self,
         request: ModelRequest<'a>,

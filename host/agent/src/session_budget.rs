@@ -95,8 +95,9 @@ impl SessionBudget {
     }
 
     /// Reserves budget for one model request of a tool, with about `input` tokens sent and at most `max_output` tokens
-    /// received. The reservation's `budget.answer_tokens` is the limit of the reply, which may be lower. `all` is the
-    /// budget of a session whose agent has not set one.
+    /// received. `price` is that of [`Model::estimate_price`](crate::Model::estimate_price). The reservation's
+    /// `budget.answer_tokens` is the limit of the reply, which may be lower. `all` is the budget of a session whose agent
+    /// has not set one.
     pub fn reserve_question(
         &self,
         session: &str,

@@ -139,8 +139,8 @@ impl TaskUsage {
         }
     }
 
-    /// Returns the maximum number of tokens of the next reply if about `input` tokens are sent. The error is the limit
-    /// that forbids another request.
+    /// Returns the maximum number of tokens of the next reply if about `input` tokens are sent. `price` is that of
+    /// [`Model::estimate_price`](crate::Model::estimate_price). The error is the limit that forbids another request.
     pub(crate) fn answer_tokens_left(
         &self,
         budget: &AgentBudget,

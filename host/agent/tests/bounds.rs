@@ -1,7 +1,7 @@
 //! Budget limits, which stop endless tasks.
 
 use mimir_agent::{BudgetLimit, SessionBudget, TaskEnd, TokenUsage};
-use mimir_core::config::TokenPrice;
+use mimir_core::config::{ProviderApi, TokenPrice};
 use serde_json::json;
 
 use crate::kit::{APIS, Step, TestAgent, calls, says};
@@ -56,6 +56,27 @@ async fn budget_stops_a_looping_model_at_each_limit() {
             test.conversation.spent
         );
         assert!(test.conversation.spent.turns >= 2);
+    }
+}
+
+#[tokio::test]
+async fn budget_of_cost_includes_the_price_of_cache_writes() {
+    for api in APIS {
+        let mut test = TestAgent::new(api, vec![says("x")]);
+        // The input costs about 0.01, and about 0.1 if the provider writes it to its cache.
+        test.agent.budget.cost = Some(0.05);
+        test.agent.price = Some(TokenPrice {
+            cache_write: Some(100.0),
+            ..TokenPrice::new(10.0, 10.0)
+        });
+        let ended = test.task(&"word ".repeat(800)).await;
+        let is_refused = ended == Ok(TaskEnd::LimitReached(BudgetLimit::Cost));
+        assert_eq!(
+            is_refused,
+            api == ProviderApi::Anthropic,
+            "{api:?}: {ended:?}"
+        );
+        assert_eq!(test.script.asked().is_empty(), is_refused);
     }
 }
 

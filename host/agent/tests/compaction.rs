@@ -1,6 +1,9 @@
 //! Summaries of long conversations, and the stable beginning of requests.
 
-use mimir_agent::{Message, TaskEnd};
+use std::sync::Arc;
+
+use mimir_agent::{Message, Model, ModelError, ModelReply, ModelRequest, StopReason, TaskEnd};
+use mimir_core::BoxFuture;
 use mimir_core::config::CompactionMode;
 use mimir_core::outcome::TrustLevel;
 use serde_json::{Value, json};
@@ -122,6 +125,94 @@ async fn compaction_that_fails_falls_back_to_trimming() {
         assert_eq!(test.seen.of("leftOut").len(), 1);
         assert_eq!(test.conversation.summaries, []);
         assert_eq!(test.last(), "done");
+    }
+}
+
+/// The text of a reply that [`LimitedModel`] cuts off.
+const HALF: &str = "half of a summary";
+
+/// A model whose reply [`HALF`] ends at the token limit.
+struct LimitedModel(Arc<dyn Model>);
+
+impl Model for LimitedModel {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn answer<'a>(
+        &'a self,
+        request: ModelRequest<'a>,
+        on_text: &'a (dyn Fn(&str) + Send + Sync),
+    ) -> BoxFuture<'a, Result<ModelReply, ModelError>> {
+        Box::pin(async move {
+            let mut reply = self.0.answer(request, on_text).await?;
+            if reply.text == HALF {
+                reply.stop = StopReason::Length;
+            }
+            Ok(reply)
+        })
+    }
+}
+
+#[tokio::test]
+async fn compaction_rejects_a_summary_that_was_cut_off() {
+    for api in APIS {
+        // After the failure, the task is long enough for another summary.
+        let after = vec![
+            says(HALF),
+            calls("echo", json!({"text": "w", "times": 5_400})),
+            says("done"),
+        ];
+        let mut test = TestAgent::new(api, long_task("echo", 5_400, after));
+        test.agent.model = Arc::new(LimitedModel(Arc::clone(&test.agent.model)));
+        test.agent.budget.context_tokens = 4_000;
+        test.agent.budget.answer_tokens = 3_000;
+        assert_eq!(test.task("go").await, Ok(TaskEnd::Finished));
+        let asked = test.script.asked();
+        assert_eq!(asked.len(), 6, "one attempt");
+        let keys = ["max_tokens", "max_output_tokens"];
+        let max_tokens = keys.iter().find_map(|key| asked[3].body[key].as_u64());
+        assert_eq!(
+            max_tokens,
+            Some(3_000),
+            "models that reason first need more"
+        );
+        assert_eq!(test.conversation.summaries, []);
+        let failed = &test.seen.of("compactionFailed")[0];
+        assert!(
+            failed.to_string().contains("agent.maxAnswerTokens"),
+            "{failed}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn compaction_keeps_long_messages_of_the_user() {
+    for api in APIS {
+        let mut test = TestAgent::new(api, vec![says("they are fine"), says("yes")]);
+        let (first, second) = ("a".repeat(9_000), "b".repeat(9_000));
+        let reply = || Message::Assistant {
+            text: "long words ".repeat(2_000),
+            calls: Vec::new(),
+        };
+        test.conversation.messages = vec![
+            Message::user("c".repeat(30_000)),
+            reply(),
+            Message::user(&first),
+            reply(),
+            Message::user(&second),
+            reply(),
+        ];
+        test.agent.budget.context_tokens = 32_000;
+        test.agent
+            .compact(&mut test.conversation, &test.seen)
+            .await
+            .unwrap();
+        let text = &test.conversation.summaries[0].text;
+        assert!(text.contains(&format!("- {first}\n- {second}\n")), "{text}");
+        assert!(text.contains(" of 30000 bytes are kept]"), "{text}");
+        let request = test.script.asked()[0].body.to_string();
+        assert!(request.contains("write down what they ask for"));
     }
 }
 

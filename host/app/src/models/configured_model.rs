@@ -76,7 +76,7 @@ impl LanguageModel for ConfiguredModel {
             let reservation = self.session_budget.reserve_question(
                 session,
                 self.budget,
-                *price,
+                model.estimate_price(*price),
                 input,
                 max_tokens.into(),
             );

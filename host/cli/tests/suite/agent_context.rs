@@ -71,7 +71,11 @@ fn run_image_is_sent_only_to_a_model_that_reads_images() {
                 b"<html>".as_slice(),
                 "expected PNG, JPEG, GIF or WebP",
             ),
-            ("large.png", &[0; 3_000_001], "expected at most 3 MB"),
+            (
+                "large.png",
+                &[0; (5 << 20) / 4 * 3 + 1],
+                "expected at most 3.75 MiB",
+            ),
         ] {
             let path = home.path().join(file);
             fs::write(&path, content).unwrap();
