@@ -66,6 +66,11 @@ pub trait Backend: Send + Sync {
         Box::pin(std::future::ready(None))
     }
 
+    /// Discards what the tool holds for a session that has ended, such as a browser. Must not block.
+    fn end_session(&self, session: &str) {
+        let _ = session;
+    }
+
     /// Reads a text file of the workspace; `path` is relative to the root. `None` if the file is missing, not text, or
     /// hidden by `rules`. Called only to restore masked values that a call writes to the file.
     fn read_text(&self, path: &str, rules: &PathRules) -> Option<String> {

@@ -266,23 +266,32 @@ impl Pipeline {
 
     /// Updates the tools and rules, as each call does. Front ends call it before they list tools.
     pub async fn refresh(&self) {
-        let mut pipeline = self;
-        while let SnapshotSource::Restricted { outer, .. } = &pipeline.0.snapshot_source {
-            pipeline = outer;
-        }
-        if let Some(refresh) = pipeline.0.refresh.get() {
+        if let Some(refresh) = self.outermost().0.refresh.get() {
             refresh.refresh().await;
         }
     }
 
-    /// Ends a session: discards its taint label and its approvals, and kills the commands that it started. Front ends
-    /// call it when a session has ended.
+    /// Returns the pipeline of which this one is a view, or itself.
+    fn outermost(&self) -> &Self {
+        let mut pipeline = self;
+        while let SnapshotSource::Restricted { outer, .. } = &pipeline.0.snapshot_source {
+            pipeline = outer;
+        }
+        pipeline
+    }
+
+    /// Ends a session: discards its taint label, its approvals and what tools hold for it, and kills the commands that it
+    /// started. Front ends call it when a session has ended.
     pub fn end_session(&self, id: &str) {
         if self.0.sessions.end(id) {
             self.0.ports.approval_store.end_session(id);
         }
         self.0.results.end_session(id);
         self.0.ports.runner.end_session(id);
+        // Not only the tools of a restricted view.
+        for tool in self.outermost().snapshot().registry.tools() {
+            tool.backend.end_session(id);
+        }
     }
 
     /// Returns the taint label of a session. Store it to resume the session in another process.

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 mod approvals;
 mod arguments;
+mod ended_sessions;
 mod leaks;
 mod masks;
 mod model;
