@@ -66,6 +66,15 @@ fn collect_remedies(
             ),
             // A refusal by the settings carries its own remedy.
             (PolicyLayer::Network, _) if denies(reason) && reason.rule != NOT_GRANTED => continue,
+            // Listing the host settles both questions.
+            (PolicyLayer::Taint, _)
+                if basis
+                    .remedy
+                    .as_ref()
+                    .is_some_and(|remedy| remedies.contains(&remedy.to_string())) =>
+            {
+                continue;
+            }
             (PolicyLayer::Taint, _) => {
                 let effect = "then reading it is not asked about";
                 let host_remedy = basis.remedy.iter();
@@ -198,6 +207,7 @@ fn with_source(rule: &str, source: &str) -> String {
 mod tests {
     use super::*;
     use crate::config::Config;
+    use crate::decision::{RuleArguments, RuleBasis};
     use crate::pipeline::tests::tool;
     use crate::policy::{LinkResolver, Policy, PolicyFile, evaluate_tool_default};
     use serde_json::{Value, json};
@@ -269,6 +279,29 @@ mod tests {
                 format!("and {set}")
             ]
         );
+    }
+
+    #[test]
+    fn remedies_name_a_host_once() {
+        let mut evaluation = PolicyEvaluation::default();
+        for (layer, rule) in [
+            (PolicyLayer::Network, "network.allowedHosts"),
+            (PolicyLayer::Taint, "taint: untrusted content"),
+        ] {
+            let reason = DecisionReason {
+                layer,
+                decision: Decision::Ask,
+                rule: rule.to_owned(),
+                source: String::new(),
+                text: "a text".to_owned(),
+            };
+            let basis = RuleBasis {
+                remedy: Some("list the host".into()),
+                ..RuleArguments::none().into()
+            };
+            evaluation.push_with_basis(reason, basis);
+        }
+        assert_eq!(remedies(&evaluation, &tool("sample")), ["list the host"]);
     }
 
     #[test]
