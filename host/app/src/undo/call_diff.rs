@@ -2,6 +2,7 @@
 
 use std::io::Read as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use mimir_core::redact::Redactor;
 use sha2::{Digest as _, Sha256};
@@ -53,6 +54,13 @@ pub enum CallDiffKind {
 const MAX_RECORD_SIZE: u64 = 1 << 20;
 const MAX_FILE_SIZE: u64 = 256 << 10;
 
+/// Maximum number of lines of the two contents of a file together.
+const MAX_FILE_LINES: usize = 20_000;
+
+/// Time after which the differences of a call are not the smallest ones any more: the whole rest of a file is removed
+/// and added.
+const COMPARE_TIME: Duration = Duration::from_millis(200);
+
 /// Number of unchanged lines around each change.
 const CONTEXT_LINES: usize = 3;
 
@@ -61,7 +69,7 @@ const MAX_FILES: usize = 10;
 
 impl UndoStore {
     /// Returns the differences of the files that a call has changed, with at most `max_lines` lines in all; none if the
-    /// call has changed no files. Files that cannot be compared have a reason.
+    /// call has changed no files. Files that cannot be compared have a reason. Takes a limited time.
     pub fn call_diffs(
         &self,
         request_id: &str,
@@ -71,7 +79,11 @@ impl UndoStore {
         let Some(record) = self.call_record(request_id) else {
             return Vec::new();
         };
-        let mut lines_left = max_lines;
+        let mut comparison = Comparison {
+            redactor,
+            lines_left: max_lines,
+            until: Instant::now() + COMPARE_TIME,
+        };
         let mut diffs = Vec::new();
         for change in record.changes.iter().take(MAX_FILES) {
             let is_item =
@@ -80,7 +92,7 @@ impl UndoStore {
                 continue;
             }
             let diff = match self.contents(change) {
-                Ok([before, after]) => diff(change, before, after, redactor, &mut lines_left),
+                Ok([before, after]) => comparison.diff(change, before, after),
                 Err(reason) => CallDiff {
                     path: change.path.clone(),
                     added: 0,
@@ -120,6 +132,10 @@ impl UndoStore {
             PathState::File { .. } => read_text(&self.root, &change.path, &change.after)?,
             _ => String::new(),
         };
+        let lines = |text: &str| text.bytes().filter(|byte| *byte == b'\n').count();
+        if lines(&before) + lines(&after) > MAX_FILE_LINES {
+            return Err("it has too many lines to be compared");
+        }
         Ok([before, after])
     }
 }
@@ -152,55 +168,94 @@ fn read_text(root: &Path, path: &str, state: &PathState) -> Result<String, &'sta
     String::from_utf8(content).map_err(|_| "it is not a text file")
 }
 
-/// Compares two texts. `lines_left` is the number of lines that can still be shown.
-fn diff(
-    change: &UndoChange,
-    mut before: String,
-    mut after: String,
-    redactor: &Redactor,
-    lines_left: &mut usize,
-) -> CallDiff {
-    redactor.mask_text(&mut before);
-    redactor.mask_text(&mut after);
-    let compared = TextDiff::from_lines(&before, &after);
-    let (mut added, mut removed) = (0, 0);
-    let (mut lines, mut lines_left_out) = (Vec::new(), 0);
-    let mut push = |kind: CallDiffKind, text: &str| {
-        if *lines_left == 0 {
-            lines_left_out += 1;
-            return;
+/// The comparison of the files of a call.
+struct Comparison<'r> {
+    redactor: &'r Redactor,
+    /// Number of lines that can still be shown.
+    lines_left: usize,
+    /// Time from which on differences need not be the smallest ones.
+    until: Instant,
+}
+
+impl Comparison<'_> {
+    /// Compares two contents of a file.
+    fn diff(&mut self, change: &UndoChange, mut before: String, mut after: String) -> CallDiff {
+        self.redactor.mask_text(&mut before);
+        self.redactor.mask_text(&mut after);
+        let compared = TextDiff::configure()
+            .deadline(self.until)
+            .diff_lines(&before, &after);
+        let (mut added, mut removed) = (0, 0);
+        let (mut lines, mut lines_left_out) = (Vec::new(), 0);
+        let mut push = |kind: CallDiffKind, text: &str| {
+            if self.lines_left == 0 {
+                lines_left_out += 1;
+                return;
+            }
+            self.lines_left -= 1;
+            let text = text.trim_end_matches(['\n', '\r']).to_owned();
+            lines.push(CallDiffLine { kind, text });
+        };
+        for hunk in compared
+            .unified_diff()
+            .context_radius(CONTEXT_LINES)
+            .iter_hunks()
+        {
+            push(CallDiffKind::Position, &hunk.header().to_string());
+            for line in hunk.iter_changes() {
+                let kind = match line.tag() {
+                    ChangeTag::Equal => CallDiffKind::Unchanged,
+                    ChangeTag::Insert => {
+                        added += 1;
+                        CallDiffKind::Added
+                    }
+                    ChangeTag::Delete => {
+                        removed += 1;
+                        CallDiffKind::Removed
+                    }
+                };
+                push(kind, line.value());
+            }
         }
-        *lines_left -= 1;
-        let text = text.trim_end_matches(['\n', '\r']).to_owned();
-        lines.push(CallDiffLine { kind, text });
-    };
-    for hunk in compared
-        .unified_diff()
-        .context_radius(CONTEXT_LINES)
-        .iter_hunks()
-    {
-        push(CallDiffKind::Position, &hunk.header().to_string());
-        for line in hunk.iter_changes() {
-            let kind = match line.tag() {
-                ChangeTag::Equal => CallDiffKind::Unchanged,
-                ChangeTag::Insert => {
-                    added += 1;
-                    CallDiffKind::Added
-                }
-                ChangeTag::Delete => {
-                    removed += 1;
-                    CallDiffKind::Removed
-                }
-            };
-            push(kind, line.value());
+        CallDiff {
+            path: change.path.clone(),
+            added,
+            removed,
+            lines,
+            lines_left_out,
+            unknown: None,
         }
     }
-    CallDiff {
-        path: change.path.clone(),
-        added,
-        removed,
-        lines,
-        lines_left_out,
-        unknown: None,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn undo_call_diff_is_coarse_after_its_time() {
+        let redactor = Redactor::new();
+        let change = UndoChange {
+            path: "a.txt".to_owned(),
+            before: PathState::Absent,
+            after: PathState::Absent,
+        };
+        let diff_until = |until| {
+            let mut comparison = Comparison {
+                redactor: &redactor,
+                lines_left: 0,
+                until,
+            };
+            let texts = ["same\na\nb\nc\nend\n", "same\nb\nx\nc\ny\nend\n"];
+            let [before, after] = texts.map(str::to_owned);
+            let diff = comparison.diff(&change, before, after);
+            (diff.added, diff.removed)
+        };
+        let now = Instant::now();
+        assert_eq!(diff_until(now + Duration::from_secs(600)), (2, 1));
+        let Some(past) = now.checked_sub(Duration::from_millis(1)) else {
+            return;
+        };
+        assert_eq!(diff_until(past), (4, 3));
     }
 }

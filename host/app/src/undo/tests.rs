@@ -457,6 +457,8 @@ fn undo_call_diff_names_why_a_file_is_not_compared() {
     fs::write(scene.root().join("image.png"), b"\x89PNG\xff").unwrap();
     let long = "x\n".repeat(200_000);
     scene.write("long.txt", &long);
+    let lines = "x\n".repeat(11_000);
+    scene.write("lines.txt", &lines);
     let mut image = file("");
     if let PathState::File { sha256, .. } = &mut image {
         *sha256 = None;
@@ -465,6 +467,7 @@ fn undo_call_diff_names_why_a_file_is_not_compared() {
         ("changed.txt", scene.kept("1-0", "old"), file("new")),
         ("image.png", PathState::Absent, image),
         ("long.txt", PathState::Absent, file(&long)),
+        ("lines.txt", scene.kept("1-4", &lines), file(&lines)),
         ("../outside.txt", PathState::Absent, file("x")),
         ("a.txt", file("old"), file("new")),
     ];
@@ -477,6 +480,7 @@ fn undo_call_diff_names_why_a_file_is_not_compared() {
             "it has changed since",
             "it is not a text file",
             "it is too large to be compared",
+            "it has too many lines to be compared",
             "it cannot be read",
             "no copy of the old content exists",
         ]
