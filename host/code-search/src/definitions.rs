@@ -116,12 +116,12 @@ pub(crate) struct FoundDefinition<'t> {
 }
 
 /// Maximum number of definitions in a file. More are only in generated code.
-const MAX_DEFINITIONS: usize = 20_000;
+pub(crate) const MAX_DEFINITIONS: usize = 20_000;
 
 /// Maximum length of a name in bytes.
 const MAX_NAME: usize = 200;
 
-/// Finds the definitions in a file, in the order of the text.
+/// Finds the definitions in a file, in the order of their lines.
 pub(crate) fn find_definitions(text: &str, language: SourceLanguage) -> Vec<FoundDefinition<'_>> {
     let language = language.by_content(text);
     let tokens = tokenize(text, language);
@@ -132,6 +132,7 @@ pub(crate) fn find_definitions(text: &str, language: SourceLanguage) -> Vec<Foun
         scopes: Vec::new(),
         pending: None,
         brackets: 0,
+        go_group: None,
         definitions: Vec::new(),
     };
     match language {
@@ -143,7 +144,9 @@ pub(crate) fn find_definitions(text: &str, language: SourceLanguage) -> Vec<Foun
         }
         _ => keywords::parse(&mut parser),
     }
-    parser.definitions
+    let mut definitions = parser.definitions;
+    definitions.sort_by_key(|definition| definition.line);
+    definitions
 }
 
 /// The kind of a region of code.
@@ -163,6 +166,7 @@ enum ScopeKind {
 #[derive(Debug, Clone, Copy)]
 struct CodeScope<'t> {
     kind: ScopeKind,
+    /// The name of the innermost scope that has one: this scope, or one around it.
     name: Option<&'t str>,
     /// The number of open brackets at its beginning, which its end restores.
     brackets: u32,
@@ -179,6 +183,8 @@ struct DefinitionParser<'t, 'k> {
     pending: Option<CodeScope<'t>>,
     /// Open parentheses and square brackets in the current scope.
     brackets: u32,
+    /// In Go, the keyword of the group between parentheses that began last.
+    go_group: Option<&'t str>,
     definitions: Vec<FoundDefinition<'t>>,
 }
 
@@ -235,7 +241,7 @@ impl<'t> DefinitionParser<'t, '_> {
 
     /// Returns the name of the innermost scope that has one.
     fn container(&self) -> Option<&'t str> {
-        self.scopes.iter().rev().find_map(|scope| scope.name)
+        self.scopes.last().and_then(|scope| scope.name)
     }
 
     fn define(&mut self, name_at: usize, kind: SymbolKind) {
@@ -244,14 +250,24 @@ impl<'t> DefinitionParser<'t, '_> {
     }
 
     fn define_in(&mut self, name_at: usize, kind: SymbolKind, container: Option<&'t str>) {
-        if let (Some(name), Some(token)) = (self.name(name_at), self.tokens.get(name_at))
-            && self.definitions.len() < MAX_DEFINITIONS
-        {
+        if let (Some(name), Some(token)) = (self.name(name_at), self.tokens.get(name_at)) {
+            self.add_definition(token, name, kind, container);
+        }
+    }
+
+    fn add_definition(
+        &mut self,
+        token: &CodeToken,
+        name: &'t str,
+        kind: SymbolKind,
+        container: Option<&'t str>,
+    ) {
+        if self.definitions.len() < MAX_DEFINITIONS && name.len() <= MAX_NAME {
             self.definitions.push(FoundDefinition {
                 name,
                 kind,
                 line: token.line,
-                container,
+                container: container.filter(|name| name.len() <= MAX_NAME),
             });
         }
     }
@@ -260,7 +276,7 @@ impl<'t> DefinitionParser<'t, '_> {
     fn expect_scope(&mut self, kind: ScopeKind, name: Option<&'t str>) {
         self.pending = Some(CodeScope {
             kind,
-            name,
+            name: name.or(self.container()),
             brackets: self.brackets,
             in_function: self.in_function() || kind == ScopeKind::Function,
         });
@@ -272,7 +288,7 @@ impl<'t> DefinitionParser<'t, '_> {
             .take_if(|pending| pending.brackets == self.brackets);
         let scope = matching.unwrap_or(CodeScope {
             kind: ScopeKind::Block,
-            name: None,
+            name: self.container(),
             brackets: self.brackets,
             in_function: self.in_function(),
         });

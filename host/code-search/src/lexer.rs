@@ -236,9 +236,9 @@ impl<'t> CodeLexer<'t> {
         let mut end = start;
         loop {
             let rest = &self.bytes[end..];
-            end += memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-            let is_continued = self.bytes[start..end].trim_ascii_end().ends_with(b"\\")
-                && !self.bytes[start..end].ends_with(b" ");
+            let line = &rest[..memchr::memchr(b'\n', rest).unwrap_or(rest.len())];
+            end += line.len();
+            let is_continued = line.trim_ascii_end().ends_with(b"\\") && !line.ends_with(b" ");
             if !is_continued || end >= self.bytes.len() {
                 break;
             }

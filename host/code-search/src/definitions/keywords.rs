@@ -113,6 +113,9 @@ fn declare_rust(parser: &mut DefinitionParser<'_, '_>, at: usize) {
     }
 }
 
+/// Maximum number of tokens between an `impl` and the name of its type.
+const MAX_IMPL: usize = 300;
+
 /// Returns the name of the type that an `impl` is for.
 fn impl_type<'t>(parser: &DefinitionParser<'t, '_>, start: usize) -> Option<&'t str> {
     let mut at = start;
@@ -120,7 +123,8 @@ fn impl_type<'t>(parser: &DefinitionParser<'t, '_>, start: usize) -> Option<&'t 
         at = parser.after_group(at, b'<', b'>');
     }
     let mut name = None;
-    for _ in 0..64 {
+    // An unmatched `<` has a group of many tokens.
+    while at < start + MAX_IMPL {
         match parser.word(at) {
             Some("for") => name = None,
             Some("where") => break,
@@ -149,9 +153,17 @@ fn impl_type<'t>(parser: &DefinitionParser<'t, '_>, start: usize) -> Option<&'t 
 
 fn declare_go(parser: &mut DefinitionParser<'_, '_>, at: usize) {
     let Some(word) = parser.word(at) else { return };
-    let is_top = parser.scopes.is_empty() && parser.brackets == 0 && parser.begins_line(at);
-    if !is_top {
+    // A name after a comma belongs to the list that began before it.
+    let begins_item =
+        parser.scopes.is_empty() && parser.begins_line(at) && parser.mark_before(at) != Some(b',');
+    if !begins_item {
         return;
+    }
+    match (parser.brackets, parser.go_group) {
+        (0, _) => parser.go_group = None,
+        // In a group, each line begins with a name.
+        (1, Some(keyword)) => return define_go(parser, keyword, at),
+        _ => return,
     }
     let next = at + 1;
     match word {
@@ -170,30 +182,11 @@ fn declare_go(parser: &mut DefinitionParser<'_, '_>, at: usize) {
         }
         "func" => define_function(parser, next),
         "type" | "const" | "var" => {
-            let mut name_at = next;
-            if parser.mark(next) != Some(b'(') {
-                define_go(parser, word, name_at);
-                return;
+            if parser.mark(next) == Some(b'(') {
+                parser.go_group = Some(word);
+            } else {
+                define_go(parser, word, next);
             }
-            // A group: each line begins with a name.
-            let mut depth = 0_u32;
-            while let Some(token) = parser.tokens.get(name_at) {
-                match token.kind {
-                    TokenKind::Mark(b'(' | b'[' | b'{') => depth += 1,
-                    TokenKind::Mark(b')' | b']' | b'}') => {
-                        depth = depth.saturating_sub(1);
-                        if depth == 0 {
-                            break;
-                        }
-                    }
-                    TokenKind::Word if depth == 1 && token.begins_line => {
-                        define_go(parser, word, name_at);
-                    }
-                    _ => {}
-                }
-                name_at += 1;
-            }
-            parser.pending = None;
         }
         _ => {}
     }

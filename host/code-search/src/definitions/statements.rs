@@ -95,13 +95,7 @@ pub(super) fn parse(parser: &mut DefinitionParser<'_, '_>) {
             TokenKind::MacroName => {
                 if let Some(token) = parser.tokens.get(at) {
                     let name = parser.slice(token);
-                    let line = token.line;
-                    parser.definitions.push(super::FoundDefinition {
-                        name,
-                        kind: SymbolKind::Macro,
-                        line,
-                        container: None,
-                    });
+                    parser.add_definition(token, name, SymbolKind::Macro, None);
                 }
                 if at == start {
                     start = at + 1;
