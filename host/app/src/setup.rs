@@ -572,7 +572,9 @@ fn code_search(
 ) -> Arc<CodeSearch> {
     let limits = settings.config.limits();
     let host = host(workspace.root(), user_dirs.cache.clone(), &limits);
-    CodeSearch::new(workspace.root(), GuardedEmbeddings::new(host))
+    // A file of the cache: without it, an index is built again.
+    let key = (user_dirs.cache.as_ref()).map(|folder| folder.join("code-index.key"));
+    CodeSearch::new(workspace.root(), key, GuardedEmbeddings::new(host))
 }
 
 /// Creates the code engines without a workspace.

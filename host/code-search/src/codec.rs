@@ -1,24 +1,17 @@
-//! The stored form of an index: numbers in as many bytes as they need, and a checksum.
+//! The stored form of an index: numbers in as many bytes as they need.
 //!
-//! Anything unexpected makes the whole index invalid, and it is built again. A stored index may come from anyone who can
-//! write to the workspace, so reading one never panics and takes memory in proportion to its size.
+//! Anything unexpected makes the whole index invalid, and it is built again. Only what this user has stored is decoded;
+//! even so, any bytes are decoded without a panic, and in memory in proportion to their number.
 
-use sha2::{Digest, Sha256};
-
-use crate::definitions::SYMBOL_KINDS;
+use crate::definitions::{MAX_DEFINITIONS, SYMBOL_KINDS};
 use crate::index::{CodeIndex, IndexedFile, MAX_FILES, SymbolEntry, join_posting, split_posting};
 use crate::language::LANGUAGES;
 use crate::source_file::SourceStamp;
-
-/// The first bytes. The number changes with the format, and with what is found in files.
-const MAGIC: &[u8] = b"mimir-code-index 1\n";
 
 /// Encodes an index.
 pub(crate) fn encode(index: &mut CodeIndex) -> Vec<u8> {
     index.purge();
     let mut out = IndexEncoder(Vec::new());
-    out.0.extend_from_slice(MAGIC);
-    out.0.extend_from_slice(&[0; 32]);
     out.number(index.names.len() as u64);
     for name in &index.names {
         out.text(name);
@@ -50,9 +43,6 @@ pub(crate) fn encode(index: &mut CodeIndex) -> Vec<u8> {
             before = id;
         }
     }
-    let body = MAGIC.len() + 32;
-    let checksum = Sha256::digest(&out.0[body..]);
-    out.0[MAGIC.len()..body].copy_from_slice(&checksum);
     out.0
 }
 
@@ -80,14 +70,9 @@ fn encode_file(out: &mut IndexEncoder, file: &IndexedFile) {
     }
 }
 
-/// Decodes an index. `None` if it is damaged, or from another version.
+/// Decodes an index. `None` if it is damaged.
 pub(crate) fn decode(bytes: &[u8]) -> Option<CodeIndex> {
-    let rest = bytes.strip_prefix(MAGIC)?;
-    let (checksum, body) = rest.split_at_checked(32)?;
-    if Sha256::digest(body).as_slice() != checksum {
-        return None;
-    }
-    let mut from = IndexDecoder(body);
+    let mut from = IndexDecoder(bytes);
     let mut index = CodeIndex::default();
     for _ in 0..from.count()? {
         let name = from.text()?;
@@ -112,7 +97,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<CodeIndex> {
     index.postings.reserve(terms);
     for _ in 0..terms {
         let term = u64::from_le_bytes(from.bytes(8)?.try_into().ok()?);
-        let count = from.count()?;
+        let count = from.count().filter(|count| *count <= files)?;
         let mut postings = Vec::with_capacity(count);
         let mut id = 0_u32;
         for _ in 0..count {
@@ -149,9 +134,10 @@ fn decode_file(from: &mut IndexDecoder<'_>, names: u64) -> Option<IndexedFile> {
         code => Some(*LANGUAGES.get(code - 1)?),
     };
     let length = u32::try_from(from.number()?).ok()?;
-    let count = from.count()?;
-    let mut symbols = Vec::with_capacity(count);
+    let count = from.count().filter(|count| *count <= MAX_DEFINITIONS)?;
+    let mut symbols: Vec<SymbolEntry> = Vec::with_capacity(count);
     for _ in 0..count {
+        let line_before = symbols.last().map_or(1, |symbol| symbol.line);
         let name = from.number().filter(|name| *name < names)?;
         let kind = *SYMBOL_KINDS.get(usize::try_from(from.number()?).ok()?)?;
         let container = from.number().filter(|id| *id <= names)?;
@@ -161,7 +147,9 @@ fn decode_file(from: &mut IndexDecoder<'_>, names: u64) -> Option<IndexedFile> {
             container: container
                 .checked_sub(1)
                 .and_then(|id| u32::try_from(id).ok()),
-            line: u32::try_from(from.number()?).ok()?,
+            line: u32::try_from(from.number()?)
+                .ok()
+                .filter(|line| *line >= line_before)?,
         });
     }
     Some(IndexedFile {
@@ -240,12 +228,15 @@ mod tests {
     use super::*;
     use crate::definitions::SymbolKind;
     use crate::language::SourceLanguage;
+    use crate::search::search_all_in_test;
     use crate::source_file::scan_source;
+
+    const ALPHA: &str = "struct Alpha;\nimpl Alpha { fn run(&self) {} }";
 
     fn sample() -> CodeIndex {
         let mut index = CodeIndex::default();
         for (path, text) in [
-            ("src/a.rs", "struct Alpha;\nimpl Alpha { fn run(&self) {} }"),
+            ("src/a.rs", ALPHA),
             ("gone.rs", "fn gone() {}"),
             ("b.txt", "only words"),
         ] {
@@ -261,7 +252,7 @@ mod tests {
                 },
                 is_settled: true,
                 is_skipped: false,
-                content: scanned.content,
+                content: 7,
                 language,
                 length: scanned.length,
                 symbols: Box::default(),
@@ -307,26 +298,34 @@ mod tests {
     }
 
     #[test]
-    fn index_damage_is_detected_and_never_panics() {
+    fn index_damage_never_panics() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("src")).unwrap();
+        std::fs::write(folder.path().join("src/a.rs"), ALPHA).unwrap();
         let bytes = encode(&mut sample());
         for at in 0..bytes.len() {
-            let mut damaged = bytes.clone();
-            damaged[at] ^= 1;
-            assert!(decode(&damaged).is_none(), "byte {at}");
             assert!(decode(&bytes[..at]).is_none(), "length {at}");
-        }
-        // With a valid checksum, as an attacker would write it.
-        let body = MAGIC.len() + 32;
-        for at in body..bytes.len() {
-            for value in [0, 1, 0x7f, 0x80, 0xff] {
-                let mut forged = bytes.clone();
-                forged[at] = value;
-                let checksum = Sha256::digest(&forged[body..]);
-                forged[MAGIC.len()..body].copy_from_slice(&checksum);
-                if let Some(mut index) = decode(&forged) {
+            for value in [0, 1, 2, 0x7f, 0x80, 0xff] {
+                let mut damaged = bytes.clone();
+                damaged[at] = value;
+                if let Some(mut index) = decode(&damaged) {
+                    search_all_in_test(&index, folder.path());
                     index.purge();
                 }
             }
+        }
+    }
+
+    #[test]
+    fn index_definitions_without_a_line_or_order_are_invalid() {
+        for lines in [[0, 1], [2, 1]] {
+            let mut index = sample();
+            let id = index.find("src/a.rs").unwrap();
+            let file = index.file_mut(id).unwrap();
+            for (symbol, line) in file.symbols.iter_mut().zip(lines) {
+                symbol.line = line;
+            }
+            assert!(decode(&encode(&mut index)).is_none(), "{lines:?}");
         }
     }
 }

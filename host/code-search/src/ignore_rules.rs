@@ -1,6 +1,6 @@
 //! Rules of `.ignore` and `.gitignore` files, as `file_search` has them.
 
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::sync::Arc;
 
 use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt as _, OpenOptionsSyncExt as _};
@@ -8,7 +8,7 @@ use cap_std::fs::{Dir, OpenOptions};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use crate::source_file::{SourceStamp, open_folder};
+use crate::source_file::{SourceStamp, is_out_of_handles, open_folder};
 
 /// Maximum size in bytes of a rules file: larger than any that a person writes.
 const MAX_RULES_FILE: u64 = 1 << 20;
@@ -48,23 +48,24 @@ pub(crate) fn rules_stamp(folder: &Dir, repository: bool) -> RulesStamp {
 }
 
 impl IgnoreLevel {
-    /// Reads the rules in a folder.
+    /// Reads the rules in a folder. Fails if too many files are open: without its rules, ignored files would be found.
     pub(crate) fn read(
         folder: &Dir,
         path: &str,
         repository: bool,
         parent: IgnoreRules,
-    ) -> Arc<Self> {
-        let git_info = || open_folder(folder, ".git/info").ok();
-        Arc::new(Self {
+    ) -> io::Result<Arc<Self>> {
+        let exclude = || {
+            let git_info = if_possible(open_folder(folder, ".git/info"))?;
+            git_info.map_or(Ok(None), |folder| read_rules(&folder, "exclude", path))
+        };
+        Ok(Arc::new(Self {
             parent,
-            ignore: read_rules(folder, ".ignore", path),
-            git: read_rules(folder, ".gitignore", path),
-            exclude: repository
-                .then(|| read_rules(&git_info()?, "exclude", path))
-                .flatten(),
+            ignore: read_rules(folder, ".ignore", path)?,
+            git: read_rules(folder, ".gitignore", path)?,
+            exclude: if repository { exclude()? } else { None },
             repository,
-        })
+        }))
     }
 
     /// Returns true if the rules exclude a path. The deepest rule that matches it decides.
@@ -90,20 +91,34 @@ impl IgnoreLevel {
     }
 }
 
-/// Reads a rules file of the folder at `path`. Invalid lines are skipped, as in git.
-fn read_rules(folder: &Dir, name: &str, path: &str) -> Option<Gitignore> {
+/// Returns `None` instead of an error, except if too many files are open.
+fn if_possible<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if is_out_of_handles(&error) => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Reads a rules file of the folder at `path`. `None` without one. Invalid lines are skipped, as in git.
+fn read_rules(folder: &Dir, name: &str, path: &str) -> io::Result<Option<Gitignore>> {
     let mut options = OpenOptions::new();
     options.read(true).follow(FollowSymlinks::No).nonblock(true);
-    let file = folder.open_with(name, &options).ok()?;
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    file.take(MAX_RULES_FILE).read_to_end(&mut bytes).ok()?;
+    let bytes = folder.open_with(name, &options).and_then(|file| {
+        let mut bytes = Vec::new();
+        if !file.metadata()?.is_file() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        file.take(MAX_RULES_FILE).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    });
+    let Some(bytes) = if_possible(bytes)? else {
+        return Ok(None);
+    };
     let text = String::from_utf8_lossy(&bytes);
     let mut builder = GitignoreBuilder::new(path);
     for line in text.trim_start_matches('\u{feff}').lines() {
         let _ = builder.add_line(None, line);
     }
-    builder.build().ok().filter(|rules| !rules.is_empty())
+    Ok(builder.build().ok().filter(|rules| !rules.is_empty()))
 }

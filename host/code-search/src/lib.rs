@@ -11,6 +11,7 @@ mod codec;
 mod definitions;
 mod ignore_rules;
 mod index;
+mod index_key;
 mod language;
 mod lexer;
 mod meaning;

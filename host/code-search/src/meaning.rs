@@ -8,7 +8,8 @@ mod endpoint;
 mod passages;
 mod vectors;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::time::Instant;
 
 use mimir_core::{Approved, ToolError, text};
 
@@ -33,6 +34,8 @@ pub(crate) struct MeaningPlan {
     /// True if further passages were left out.
     is_cut: bool,
     new: Vec<NewPassage>,
+    /// Passages without text, which have no meaning.
+    blank: Vec<PassageKey>,
 }
 
 /// A passage to embed.
@@ -57,24 +60,30 @@ impl MeaningPlan {
         vectors: &PassageVectors,
     ) -> Self {
         let selected = select_passages(source, query);
-        let passages = selected.passages.iter();
-        let missing = passages.filter(|passage| !vectors.contains(&passage.key()));
-        let mut reader = source.texts();
-        let mut new = Vec::new();
-        for passage in missing {
-            if new.len() == MAX_NEW_PASSAGES || source.limits.is_over() {
-                break;
-            }
-            if let Some(text) = passage.embedded_text(source, &mut reader) {
-                let key = passage.key();
-                new.push(NewPassage { key, text });
-            }
-        }
-        Self {
+        let mut plan = Self {
             passages: selected.passages.len(),
             is_cut: selected.is_cut,
-            new,
+            new: Vec::new(),
+            blank: Vec::new(),
+        };
+        // Files with the same content share their vectors.
+        let mut planned = HashSet::new();
+        let passages = selected.passages.iter();
+        let missing = passages
+            .filter(|passage| !vectors.contains(&passage.key()) && planned.insert(passage.key()));
+        let mut reader = source.texts();
+        for passage in missing {
+            if plan.new.len() == MAX_NEW_PASSAGES || source.limits.is_over() {
+                break;
+            }
+            let key = passage.key();
+            match passage.embedded_text(source, &mut reader) {
+                Some(text) if text.is_empty() => plan.blank.push(key),
+                Some(text) => plan.new.push(NewPassage { key, text }),
+                None => {}
+            }
         }
+        plan
     }
 
     /// Has the endpoint compute the vector of the query, and those that are missing. Secrets in the texts are masked.
@@ -88,23 +97,26 @@ impl MeaningPlan {
         transport: &dyn EmbeddingTransport,
         endpoint: &EmbeddingsEndpoint,
         query: &str,
-        is_over: impl Fn() -> bool,
+        until: Instant,
     ) -> Result<ComputedVectors, ToolError> {
-        let mut vectors = endpoint.embed(transport, call, &[query]).await?;
+        let mut vectors = endpoint.embed(transport, call, &[query], until).await?;
+        let query = vectors.pop().unwrap_or_default();
+        // Without a direction, a vector is similar to none.
+        let blank = self.blank.iter().map(|key| (*key, vec![0; query.len()]));
         let mut computed = ComputedVectors {
-            query: vectors.pop().unwrap_or_default(),
-            new: Vec::with_capacity(self.new.len()),
+            new: blank.collect(),
+            query,
             failure: None,
         };
         let effects = call.effects();
         let texts = self.new.iter_mut().map(|passage| &mut passage.text);
         effects.output_redactor().mask_texts(texts);
         for batch in self.new.chunks(TEXTS_PER_REQUEST) {
-            if is_over() {
+            if Instant::now() >= until {
                 break;
             }
             let texts: Vec<&str> = batch.iter().map(|passage| passage.text.as_str()).collect();
-            match endpoint.embed(transport, call, &texts).await {
+            match endpoint.embed(transport, call, &texts, until).await {
                 Ok(vectors) => {
                     let keys = batch.iter().map(|passage| passage.key);
                     let vectors = vectors

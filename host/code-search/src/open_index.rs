@@ -10,8 +10,9 @@ use mimir_core::{ToolError, ToolErrorCode};
 use parking_lot::Mutex;
 
 use crate::index::CodeIndex;
+use crate::index_key::IndexKey;
 use crate::meaning::PassageVectors;
-use crate::refresh::{RefreshLimits, RefreshSummary, refresh};
+use crate::refresh::{RefreshLimits, RefreshSummary, RefreshTask, refresh};
 use crate::search::SearchSource;
 use crate::search_task::{REFRESH_PART, SEARCH_PART, SearchTask};
 use crate::source_tree::SourceTree;
@@ -28,12 +29,15 @@ const LOCK_INTERVAL: Duration = Duration::from_millis(50);
 /// The index of a workspace, which one call at a time uses.
 pub(crate) struct SharedIndex {
     workspace: PathBuf,
+    /// The file with the user's key.
+    key_file: Option<PathBuf>,
     state: Mutex<CodeSearchState>,
 }
 
 /// The index, and what is remembered to update it.
 #[derive(Default)]
 struct CodeSearchState {
+    store: Option<Arc<IndexStore>>,
     index: Option<CodeIndex>,
     tree: SourceTree,
     refreshes: u64,
@@ -55,8 +59,13 @@ impl CodeSearchState {
             .get_or_insert_with(|| store.load().unwrap_or_default());
         let start = Instant::now();
         let limits = task.limits(REFRESH_PART);
-        let tree = &mut self.tree;
-        let summary = refresh(index, tree, root, &task.rules, &limits, self.refreshes);
+        let refresh_task = RefreshTask {
+            rules: &task.rules,
+            limits: &limits,
+            key: &store.key,
+            number: self.refreshes,
+        };
+        let summary = refresh(index, &mut self.tree, root, refresh_task);
         let is_slow = summary.read > 0 && start.elapsed() >= SAVED_TIME;
         let is_worth = is_slow || index.unsaved >= SAVED_CHANGES;
         if is_worth && !task.cancelled.load(Ordering::Relaxed) {
@@ -75,10 +84,11 @@ pub(crate) struct OpenIndex<'s> {
 }
 
 impl SharedIndex {
-    /// Creates the index of a workspace, without I/O.
-    pub(crate) fn new(workspace: &Path) -> Self {
+    /// Creates the index of a workspace, without I/O. The user's key in `key_file` is created when it is needed.
+    pub(crate) fn new(workspace: &Path, key_file: Option<PathBuf>) -> Self {
         Self {
             workspace: workspace.to_owned(),
+            key_file,
             state: Mutex::default(),
         }
     }
@@ -110,7 +120,15 @@ impl SharedIndex {
                 None => {}
             }
         };
-        let store = IndexStore::new(&self.workspace);
+        let store = match &state.store {
+            Some(store) => Arc::clone(store),
+            None => {
+                let key = IndexKey::load(self.key_file.as_deref(), &self.workspace)
+                    .map_err(|error| ToolError::internal(error.to_string()))?;
+                let store = Arc::new(IndexStore::new(&self.workspace, key));
+                Arc::clone(state.store.insert(store))
+            }
+        };
         let summary = refreshed.unwrap_or_else(|| state.refresh(&store, &root, task));
         Ok(work(&mut OpenIndex {
             state: &mut state,

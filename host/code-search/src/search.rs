@@ -14,7 +14,7 @@ use cap_std::fs::Dir;
 use serde::Serialize;
 
 pub(crate) use filter::SearchFilter;
-pub(crate) use snippet::outdent;
+pub(crate) use snippet::{outdent, shorten_line};
 pub(crate) use words::{line_number, word_scores};
 
 use crate::definitions::SymbolKind;
@@ -114,10 +114,15 @@ impl SearchSource<'_> {
     }
 }
 
+/// Maximum size in bytes of the texts that are kept.
+const MAX_READ_TEXTS: usize = 32 << 20;
+
 /// The texts of files that a search has read.
 pub(crate) struct ReadTexts<'s> {
     source: &'s SearchSource<'s>,
     texts: HashMap<Box<str>, Option<Arc<str>>>,
+    /// The size of the texts.
+    size: usize,
 }
 
 impl<'s> ReadTexts<'s> {
@@ -125,6 +130,7 @@ impl<'s> ReadTexts<'s> {
         Self {
             source,
             texts: HashMap::new(),
+            size: 0,
         }
     }
 
@@ -133,7 +139,12 @@ impl<'s> ReadTexts<'s> {
         if let Some(text) = self.texts.get(&file.path) {
             return text.clone();
         }
-        let text = self.source.read(file).map(Arc::from);
+        let text: Option<Arc<str>> = self.source.read(file).map(Arc::from);
+        self.size += text.as_ref().map_or(0, |text| text.len());
+        if self.size > MAX_READ_TEXTS {
+            self.texts.clear();
+            self.size = text.as_ref().map_or(0, |text| text.len());
+        }
         self.texts.insert(file.path.clone(), text.clone());
         text
     }
@@ -141,3 +152,6 @@ impl<'s> ReadTexts<'s> {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+pub(crate) use tests::search_all_in_test;

@@ -1,6 +1,5 @@
 //! Reads source files, and finds their terms and definitions.
 
-use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{self, Read as _};
 use std::time::{Duration, SystemTime};
 
@@ -90,6 +89,15 @@ pub(crate) fn open_folder(root: &Dir, path: &str) -> io::Result<Dir> {
     Ok(folder)
 }
 
+/// Returns true if a file could not be opened because too many are open. It may be possible later.
+pub(crate) fn is_out_of_handles(error: &io::Error) -> bool {
+    // `ENFILE` and `EMFILE`, or `ERROR_TOO_MANY_OPEN_FILES`.
+    let codes: &[i32] = if cfg!(windows) { &[4] } else { &[23, 24] };
+    error
+        .raw_os_error()
+        .is_some_and(|code| codes.contains(&code))
+}
+
 /// The text of a file, with the state in which it was read.
 pub(crate) struct SourceText {
     pub(crate) stamp: SourceStamp,
@@ -154,8 +162,6 @@ pub(crate) struct ScannedFile<'t> {
     /// The number of occurrences of all terms.
     pub(crate) length: u32,
     pub(crate) definitions: Vec<FoundDefinition<'t>>,
-    /// A hash of the content.
-    pub(crate) content: u64,
 }
 
 /// Additional occurrences that a term has by its place.
@@ -198,15 +204,7 @@ pub(crate) fn scan_source<'t>(
         length,
         terms: counted.collect(),
         definitions,
-        content: content_hash(text),
     }
-}
-
-/// Returns a hash that tells two contents of one file apart.
-pub(crate) fn content_hash(text: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(text.as_bytes());
-    hasher.finish()
 }
 
 #[cfg(test)]

@@ -13,16 +13,14 @@ use cap_std::fs::Dir;
 use mimir_core::paths::PathRules;
 
 use crate::ignore_rules::{IgnoreLevel, IgnoreRules, RulesStamp, rules_stamp};
-use crate::source_file::SourceStamp;
+use crate::source_file::{SourceStamp, is_out_of_handles};
 
 /// Maximum depth of folders.
 const MAX_DEPTH: usize = 128;
 
-/// Maximum number of folders.
-const MAX_FOLDERS: usize = 100_000;
-
-/// Maximum number of files in one folder.
-const MAX_FOLDER_FILES: usize = 100_000;
+/// Maximum number of folders, and of files in one folder. Further ones are left out, and the result says so.
+const MAX_FOLDERS: usize = if cfg!(test) { 300 } else { 100_000 };
+const MAX_FOLDER_FILES: usize = if cfg!(test) { 300 } else { 100_000 };
 
 /// A file whose state is known.
 pub(crate) struct SeenFile<'w> {
@@ -56,6 +54,8 @@ struct ListedFolder {
     files: Vec<Box<str>>,
     /// The names of its directories.
     folders: Vec<Box<str>>,
+    /// True if it has more.
+    is_cut: bool,
     walk: u64,
 }
 
@@ -71,8 +71,10 @@ struct PendingFolder {
 /// The extent of a walk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct WalkSummary {
-    /// True if all files were visited.
+    /// True if all files within the maximum numbers were visited.
     pub(crate) is_complete: bool,
+    /// True if further files or directories were left out.
+    pub(crate) is_cut: bool,
     /// Number of directories that could not be read.
     pub(crate) unreadable: usize,
 }
@@ -106,20 +108,28 @@ impl SourceTree {
         while let Some(next) = pending.pop() {
             visited += 1;
             if visited > MAX_FOLDERS {
-                return summary;
+                summary.is_cut = true;
+                break;
             }
-            let Ok(folder) = open(&next) else {
-                summary.unreadable += 1;
-                continue;
+            let opened = open(&next).and_then(|folder| {
+                let listed = self.list(&folder, &next, rules)?;
+                Ok((folder, listed))
+            });
+            let (folder, listed) = match opened {
+                Ok(opened) => opened,
+                Err(error) if is_out_of_handles(&error) => return summary,
+                Err(_) => {
+                    summary.unreadable += 1;
+                    continue;
+                }
             };
-            let Ok(listed) = self.list(&folder, &next, rules) else {
-                summary.unreadable += 1;
-                continue;
-            };
+            summary.is_cut |= listed.is_cut;
             for path in &listed.files {
                 let name = path.rsplit('/').next().unwrap_or(path);
-                let Ok(metadata) = folder.symlink_metadata(name) else {
-                    continue;
+                let metadata = match folder.symlink_metadata(name) {
+                    Ok(metadata) => metadata,
+                    Err(error) if is_out_of_handles(&error) => return summary,
+                    Err(_) => continue,
                 };
                 if !metadata.is_file() {
                     continue;
@@ -145,6 +155,8 @@ impl SourceTree {
                         rules: listed.rules.clone(),
                     });
                 }
+            } else {
+                summary.is_cut |= !listed.folders.is_empty();
             }
         }
         let walk = self.walks;
@@ -209,7 +221,7 @@ fn read_folder(
     rules: &PathRules,
 ) -> io::Result<ListedFolder> {
     let (mut files, mut folders) = (Vec::new(), Vec::new());
-    let (mut has_rules, mut is_repository) = (false, false);
+    let (mut has_rules, mut is_repository, mut is_cut) = (false, false, false);
     for entry in folder.entries()? {
         let entry = entry?;
         // Other names cannot be arguments of tools.
@@ -225,15 +237,22 @@ fn read_folder(
         if name.starts_with('.') {
             continue;
         }
-        if kind.is_dir() {
-            folders.push(name);
-        } else if kind.is_file() && files.len() < MAX_FOLDER_FILES {
-            files.push(name);
+        let (names, max) = if kind.is_dir() {
+            (&mut folders, MAX_FOLDERS)
+        } else if kind.is_file() {
+            (&mut files, MAX_FOLDER_FILES)
+        } else {
+            continue;
+        };
+        if names.len() < max {
+            names.push(name);
+        } else {
+            is_cut = true;
         }
     }
     let own = has_rules
         .then(|| IgnoreLevel::read(folder, &pending.path, is_repository, pending.rules.clone()));
-    let level = own.or_else(|| pending.rules.clone());
+    let level = own.transpose()?.or_else(|| pending.rules.clone());
     let scope = rules.scope(&pending.path);
     let is_visible = |name: &str, is_dir: bool| {
         let is_ignored = || {
@@ -264,6 +283,7 @@ fn read_folder(
             .map(|name| join(&pending.path, name).into())
             .collect(),
         folders: folders.into_iter().map(String::into_boxed_str).collect(),
+        is_cut,
         rules: level,
         walk: 0,
     })

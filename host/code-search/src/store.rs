@@ -1,4 +1,7 @@
 //! Stores an index and its vectors in the state folder of a workspace, which no tool can access.
+//!
+//! A stored file is only used if it has a seal by the key of this user (`index_key`): files that come with a checkout
+//! are ignored, and replaced.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
@@ -9,26 +12,39 @@ use mimir_core::platform;
 
 use crate::codec;
 use crate::index::CodeIndex;
+use crate::index_key::{IndexKey, KEY_LENGTH};
 
 /// The folder, below the workspace.
 const FOLDER: &str = ".mimir/state/code-index";
 
-/// The name of the stored index.
-const INDEX: &str = "index";
+/// The stored index. The number changes with the format, and with what is found in files.
+const INDEX: StoredFile = StoredFile {
+    name: "index",
+    magic: b"mimir-code-index 2\n",
+    max_body: 256 << 20,
+};
 
-/// Maximum size of a stored index in bytes.
-const MAX_STORED: u64 = 512 << 20;
+/// A file in the folder.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StoredFile {
+    pub(crate) name: &'static str,
+    /// The first bytes. The seal and the body follow.
+    pub(crate) magic: &'static [u8],
+    /// Maximum size of the body in bytes.
+    pub(crate) max_body: usize,
+}
 
-/// The stored index of a workspace.
-#[derive(Debug)]
+/// The stored files of a workspace.
 pub(crate) struct IndexStore {
     workspace: PathBuf,
+    pub(crate) key: IndexKey,
 }
 
 impl IndexStore {
-    pub(crate) fn new(workspace: &Path) -> Self {
+    pub(crate) fn new(workspace: &Path, key: IndexKey) -> Self {
         Self {
             workspace: workspace.to_owned(),
+            key,
         }
     }
 
@@ -38,59 +54,82 @@ impl IndexStore {
 
     /// Reads the stored index. `None` if there is none, or if it cannot be used.
     pub(crate) fn load(&self) -> Option<CodeIndex> {
-        let bytes = self.read_file(INDEX, MAX_STORED)?;
-        let index = codec::decode(&bytes);
-        if index.is_none() {
-            tracing::debug!("the index of the code is damaged or outdated, and is built again");
-        }
-        index
+        self.read_file(INDEX, codec::decode)
     }
 
     /// Stores the index, unless another process is storing one: an index that is not stored is only slower.
     pub(crate) fn save(&self, index: &mut CodeIndex) {
-        let bytes = codec::encode(index);
-        match self.write_file(INDEX, &bytes) {
+        let body = codec::encode(index);
+        match self.write_file(INDEX, &body) {
             Ok(()) => index.unsaved = 0,
             Err(error) => tracing::debug!(%error, "the index of the code is not stored"),
         }
     }
 
-    /// Reads a file of at most `max` bytes. `None` if it does not exist, or if it cannot be read.
-    pub(crate) fn read_file(&self, name: &str, max: u64) -> Option<Vec<u8>> {
+    /// Reads and decodes the body of a file. `None` if it does not exist, or if this user has not written it.
+    pub(crate) fn read_file<T>(
+        &self,
+        file: StoredFile,
+        decode: impl FnOnce(&[u8]) -> Option<T>,
+    ) -> Option<T> {
+        let StoredFile { name, magic, .. } = file;
         let path = self.path(name);
         files::reject_links(&self.workspace, &path).ok()?;
-        match files::read(&path, LinkPolicy::Refuse, max) {
-            Ok(bytes) => Some(bytes),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        let max = magic.len() + KEY_LENGTH + file.max_body;
+        let bytes = match files::read(&path, LinkPolicy::Refuse, max as u64) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(error) => {
                 tracing::debug!(%error, name, "a file of the index of the code cannot be read");
-                None
+                return None;
             }
+        };
+        let sealed = bytes.strip_prefix(magic);
+        let decoded = sealed
+            .and_then(|sealed| sealed.split_at_checked(KEY_LENGTH))
+            .filter(|(seal, body)| self.key.seal(magic, body) == *seal)
+            .and_then(|(_, body)| decode(body));
+        if decoded.is_none() {
+            tracing::debug!(
+                name,
+                "a file of the index of the code is damaged, outdated or another user's"
+            );
         }
+        decoded
     }
 
     /// Replaces a file. Fails if another process is storing one.
-    pub(crate) fn write_file(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn write_file(&self, file: StoredFile, body: &[u8]) -> io::Result<()> {
         let folder = self.workspace.join(FOLDER);
         files::reject_links(&self.workspace, &folder)?;
         files::make_state(&self.workspace)?;
         platform::create_private_folder(&folder, true)?;
         let lock = files::open_private(&self.path("turn"), OpenOptions::new().write(true))?;
         lock.try_lock().map_err(io::Error::other)?;
-        if bytes.len() as u64 > MAX_STORED {
+        if body.len() > file.max_body {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         let new = self.path("new");
         let mut options = OpenOptions::new();
         options.write(true).truncate(true);
         let written = files::open_private(&new, &mut options)
-            .and_then(|mut file| file.write_all(bytes))
-            // Without a sync: after a crash of the machine, the checksum tells that the content is missing.
-            .and_then(|()| std::fs::rename(&new, self.path(name)));
+            .and_then(|mut written| {
+                written.write_all(file.magic)?;
+                written.write_all(&self.key.seal(file.magic, body))?;
+                written.write_all(body)
+            })
+            // Without a sync: after a crash of the machine, the seal tells that the content is missing.
+            .and_then(|()| std::fs::rename(&new, self.path(file.name)));
         if written.is_err() {
             let _ = std::fs::remove_file(&new);
         }
         written
+    }
+
+    /// Creates a store with a key of its own.
+    #[cfg(test)]
+    pub(crate) fn in_test(workspace: &Path) -> Self {
+        Self::new(workspace, IndexKey::load(None, workspace).unwrap())
     }
 }
 
@@ -101,15 +140,22 @@ mod tests {
     #[test]
     fn index_store_ignores_damage_and_links() {
         let folder = tempfile::tempdir().unwrap();
-        let store = IndexStore::new(folder.path());
+        let store = IndexStore::in_test(folder.path());
         assert!(store.load().is_none());
         let mut index = CodeIndex::default();
         index.unsaved = 3;
         store.save(&mut index);
         assert_eq!(index.unsaved, 0);
         assert!(store.load().is_some());
-        std::fs::write(store.path("index"), b"mimir-code-index 1\nbroken").unwrap();
-        assert!(store.load().is_none());
+        let bytes = std::fs::read(store.path("index")).unwrap();
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            std::fs::write(store.path("index"), damaged).unwrap();
+            assert!(store.load().is_none(), "byte {at}");
+            std::fs::write(store.path("index"), &bytes[..at]).unwrap();
+            assert!(store.load().is_none(), "length {at}");
+        }
         store.save(&mut index);
         assert!(store.load().is_some());
         #[cfg(unix)]
@@ -125,9 +171,20 @@ mod tests {
     }
 
     #[test]
+    fn index_store_ignores_an_index_of_another_user() {
+        let folder = tempfile::tempdir().unwrap();
+        let [own, other] = [(); 2].map(|()| IndexStore::in_test(folder.path()));
+        other.save(&mut CodeIndex::default());
+        assert!(other.load().is_some());
+        assert!(own.load().is_none());
+        own.save(&mut CodeIndex::default());
+        assert!(own.load().is_some());
+    }
+
+    #[test]
     fn index_store_does_not_wait_for_another_process() {
         let folder = tempfile::tempdir().unwrap();
-        let store = IndexStore::new(folder.path());
+        let store = IndexStore::in_test(folder.path());
         let mut index = CodeIndex::default();
         store.save(&mut index);
         let lock = std::fs::File::open(store.path("turn")).unwrap();

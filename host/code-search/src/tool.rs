@@ -1,7 +1,7 @@
 //! The tool `search_code` as the pipeline sees it.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,10 +50,15 @@ impl Drop for CancelOnDrop {
 }
 
 impl CodeSearch {
-    /// Creates the search of a workspace, without I/O. `transport` sends requests to the embeddings endpoint.
-    pub fn new(workspace: &Path, transport: Arc<dyn EmbeddingTransport>) -> Arc<Self> {
+    /// Creates the search of a workspace, without I/O. `key_file` is in a private folder of the user; only an index that
+    /// was stored with its key is used. `transport` sends requests to the embeddings endpoint.
+    pub fn new(
+        workspace: &Path,
+        key_file: Option<PathBuf>,
+        transport: Arc<dyn EmbeddingTransport>,
+    ) -> Arc<Self> {
         Arc::new(Self {
-            index: SharedIndex::new(workspace),
+            index: SharedIndex::new(workspace, key_file),
             transport,
         })
     }
@@ -64,12 +69,16 @@ impl CodeSearch {
     ///
     /// Does not fail in practice: the name is a constant.
     pub fn tool(self: &Arc<Self>, by_meaning: bool) -> Result<Tool, InvalidToolName> {
+        let mut description = "Searches code by an index: `words` (default) finds passages about words, `symbols` definitions \
+                               by name, `references` uses of a name"
+            .to_owned();
+        if by_meaning {
+            description += ", `meaning` passages about a subject";
+        }
         let definition = ToolDefinition {
             name: ToolName::new(SEARCH_CODE)?,
             title: Some("Search code".to_owned()),
-            description: "Searches code by an index: `words` (default) finds passages about words, `symbols` definitions by \
-                          name, `references` uses of a name"
-                .to_owned(),
+            description,
             group: ToolGroup::Fs,
             input_schema: Schema::unchecked(input_schema(by_meaning).to_string()),
             output_schema: None,
@@ -149,7 +158,7 @@ impl CodeSearch {
         let limits = task.limits(EMBED_PART);
         let transport = &*self.transport;
         let text = check_query(&task.arguments.query)?;
-        let computed = plan.compute(call, transport, &endpoint, text, || limits.is_over());
+        let computed = plan.compute(call, transport, &endpoint, text, limits.until);
         let computed = computed.await;
         let ranked = self.in_background(task, move |shared, task| {
             let query = task.query()?;
@@ -354,7 +363,7 @@ mod tests {
 
     #[test]
     fn code_search_definition_is_short() {
-        let tool = CodeSearch::new(Path::new("."), Arc::new(NoTransport))
+        let tool = CodeSearch::new(Path::new("."), None, Arc::new(NoTransport))
             .tool(true)
             .unwrap();
         assert!(Schema::parse(tool.definition.input_schema.as_str()).is_ok());

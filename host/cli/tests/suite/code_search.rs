@@ -3,11 +3,12 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 
 use crate::kit::json_site::{self, ReceivedRequest};
-use crate::kit::{config, run};
+use crate::kit::{config, mimir, run};
 
 /// Runs a search, and returns its places.
 fn places(root: &Path, arguments: &[&str]) -> Vec<String> {
@@ -124,6 +125,61 @@ fn code_search_index_is_private_and_built_again_when_damaged() {
     assert!(fs::read(&index).is_ok_and(|bytes| !bytes.is_empty()));
 }
 
+#[test]
+fn code_search_ignores_an_index_of_another_user() {
+    let home = workspace();
+    let root = home.path();
+    for number in 0..150 {
+        let text = format!("def function_{number}(): pass\n");
+        fs::write(root.join(format!("src/f{number}.py")), text).unwrap();
+    }
+    // The key of the other user is in another folder.
+    let other_user = tempfile::tempdir().unwrap();
+    let mut search = mimir(root, &["call", "search_code", "query=function"]);
+    search.env("MIMIR_CACHE_DIR", other_user.path());
+    assert!(search.output().unwrap().status.success());
+    let key = other_user.path().join("code-index.key");
+    assert_eq!(fs::read(key).unwrap().len(), 32);
+    let index = root.join(".mimir/state/code-index/index");
+    let stored = fs::read(&index).unwrap();
+    let symbols = ["mode=symbols", "query=function_77"];
+    assert_eq!(places(root, &symbols), ["src/f77.py:1"]);
+    let own = fs::read(&index).unwrap();
+    assert_ne!(own, stored, "the index was not built again");
+    // Only then, it is used again.
+    assert_eq!(places(root, &symbols), ["src/f77.py:1"]);
+    assert_eq!(fs::read(&index).unwrap(), own);
+}
+
+#[cfg(unix)]
+#[test]
+fn code_search_indexes_all_files_with_few_file_handles() {
+    let home = workspace();
+    let root = home.path();
+    for number in 0..300 {
+        let folder = root.join(format!("src/d{number}"));
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("f.py"), "def function(): pass\n").unwrap();
+    }
+    let search = mimir(root, &["call", "search_code", "query=missing_everywhere"]);
+    let mut limited = std::process::Command::new("sh");
+    limited
+        .args(["-c", "ulimit -n 128 && exec \"$0\" \"$@\""])
+        .arg(search.get_program())
+        .args(search.get_args())
+        .current_dir(root)
+        .stdin(Stdio::null());
+    for (name, value) in search.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    let output = limited.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("in 303 indexed files"), "{output:?}");
+}
+
 /// Answers an embeddings request: one dimension for each of two subjects.
 fn vectors(request: &ReceivedRequest) -> (&'static str, String) {
     let asked: Value = serde_json::from_str(&request.body).unwrap();
@@ -151,8 +207,8 @@ fn set_endpoint(root: &Path, port: u16, model: &str) {
 }
 
 fn set_key(root: &Path, value: &str) {
-    let mut set = crate::kit::mimir(root, &["secrets", "set", "VECTOR_KEY"]);
-    let mut set = set.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let mut set = mimir(root, &["secrets", "set", "VECTOR_KEY"]);
+    let mut set = set.stdin(Stdio::piped()).spawn().unwrap();
     let mut input = set.stdin.take().unwrap();
     input.write_all(value.as_bytes()).unwrap();
     drop(input);
@@ -224,6 +280,23 @@ fn code_search_finds_by_meaning_with_an_embeddings_endpoint() {
     assert!(note.contains("answered 500: no vectors today"), "{note}");
 }
 
+#[test]
+fn code_search_by_meaning_compares_words_if_the_endpoint_does_not_respond() {
+    let home = workspace();
+    let root = home.path();
+    let (port, _requests) = json_site::serve(|_| {
+        std::thread::sleep(std::time::Duration::from_secs(600));
+        ("200 OK", String::new())
+    });
+    set_endpoint(root, port, "small");
+    set_key(root, "vector-key-5d1c7e09ab");
+    fs::write(root.join(".mimir/config.yml"), "limits:\n  timeMs: 5000\n").unwrap();
+    let found = search_by_meaning(root, "query=connections");
+    assert_eq!(found["hits"][0]["path"], "src/pool.py", "{found}");
+    let note = found["note"].as_str().unwrap();
+    assert!(note.contains("did not respond in time"), "{note}");
+}
+
 /// Runs a search by meaning, and returns its structured output.
 fn search_by_meaning(root: &Path, query: &str) -> Value {
     let args = ["call", "search_code", "mode=meaning", query, "--json"];
@@ -243,6 +316,9 @@ fn code_search_by_meaning_embeds_large_workspaces_step_by_step() {
     for file in 0..6 {
         fs::write(root.join(format!("src/f{file}.py")), functions(file)).unwrap();
     }
+    // Passages without text have no vectors.
+    fs::write(root.join("src/__init__.py"), "\n\n").unwrap();
+    fs::write(root.join("src/zy.py"), "\n\ndef zy(): pass\n").unwrap();
     let last = root.join("src/zz.py");
     fs::write(last, "def last():\n    return backoff\n").unwrap();
     let (port, requests) = json_site::serve(vectors);
@@ -252,7 +328,7 @@ fn code_search_by_meaning_embeds_large_workspaces_step_by_step() {
     let found = search_by_meaning(root, "query=backoff");
     assert_eq!(found["hits"][0]["path"], "src/zz.py", "{found}");
     let note = found["note"].as_str().unwrap();
-    assert!(note.starts_with("512 of 60"), "{note}");
+    assert!(note.starts_with("513 of 60"), "{note}");
     assert_eq!(requests.try_iter().count(), 1 + 512 / 64);
     assert_eq!(search_by_meaning(root, "query=backoff").get("note"), None);
     assert_eq!(requests.try_iter().count(), 1 + 2);

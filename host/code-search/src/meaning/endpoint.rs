@@ -1,5 +1,7 @@
 //! Requests to the embeddings endpoint.
 
+use std::time::Instant;
+
 use mimir_core::backend::BoxFuture;
 use mimir_core::{Approved, ToolError, ToolErrorCode, text};
 use serde::Deserialize;
@@ -69,12 +71,13 @@ impl EmbeddingsEndpoint {
         serde_json::json!([self.url, self.model, self.dimensions]).to_string()
     }
 
-    /// Returns a vector for each text.
+    /// Returns a vector for each text. Fails without a response by `until`.
     pub(super) async fn embed(
         &self,
         transport: &dyn EmbeddingTransport,
         call: &Approved,
         texts: &[&str],
+        until: Instant,
     ) -> Result<Vec<Vec<f32>>, ToolError> {
         let body = mimir_embeddings::request_body(&self.model, self.dimensions, texts);
         let request = EmbeddingRequest {
@@ -82,7 +85,11 @@ impl EmbeddingsEndpoint {
             key: self.key.clone(),
             body: body.to_string().into_bytes(),
         };
-        let response = transport.post(call, request).await?;
+        let response = tokio::time::timeout_at(until.into(), transport.post(call, request));
+        let response = response.await.unwrap_or_else(|_| {
+            let message = "it did not respond in time";
+            Err(ToolError::new(ToolErrorCode::Timeout, message))
+        })?;
         if !(200..300).contains(&response.status) {
             let message = String::from_utf8_lossy(&response.body);
             return Err(network_error(&format!(

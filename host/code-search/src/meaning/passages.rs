@@ -3,7 +3,7 @@
 use crate::index::{IndexedFile, SymbolEntry};
 use crate::meaning::PassageKey;
 use crate::search::{
-    CodeHit, CodeQuery, ReadTexts, SearchSource, line_number, outdent, word_scores,
+    CodeHit, CodeQuery, ReadTexts, SearchSource, line_number, outdent, shorten_line, word_scores,
 };
 
 /// Maximum number of passages that a search compares.
@@ -42,14 +42,21 @@ pub(super) fn select_passages<'i>(
     let scores = word_scores(source, query.query);
     let mut files: Vec<(&IndexedFile, f32)> = (source.index.files.iter().zip(scores))
         .filter_map(|(file, score)| Some((file.as_ref()?, score)))
-        .filter(|(file, _)| query.filter.accepts(file))
         .collect();
     files.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.path.cmp(&b.0.path)));
     let mut selected = SelectedPassages {
         passages: Vec::new(),
         is_cut: false,
     };
+    // Checked in this order: a check of a path takes longer than its score.
     for (file, _) in files {
+        if source.limits.is_over() {
+            selected.is_cut = true;
+            break;
+        }
+        if !query.filter.accepts(file) {
+            continue;
+        }
         let passages = file_passages(file).filter(|passage| {
             let kind = passage.symbol.map(|symbol| symbol.kind);
             query
@@ -100,7 +107,7 @@ impl Passage<'_> {
         }
     }
 
-    /// Returns the text to embed: the path and the name of the definition, and the lines. `None` if it has none, or if
+    /// Returns the text to embed: the path and the name of the definition, and the lines; empty without lines. `None` if
     /// the file cannot be read any more.
     pub(super) fn embedded_text(
         &self,
@@ -114,14 +121,18 @@ impl Passage<'_> {
         }
         let start = out.len();
         for line in self.lines(&text, MAX_LINES) {
-            let rest = MAX_BYTES.saturating_sub(out.len());
-            if rest == 0 {
+            // As in results: a part of a secret would not be masked.
+            let line = shorten_line(line);
+            if out.len() + line.len() > MAX_BYTES && out.len() > start {
                 break;
             }
-            out += &line[..line.floor_char_boundary(rest)];
+            out += &line;
             out.push('\n');
         }
-        (!out[start..].trim().is_empty()).then_some(out)
+        if out[start..].trim().is_empty() {
+            out.clear();
+        }
+        Some(out)
     }
 
     /// Returns the result for the passage. `None` if the file cannot be read any more.

@@ -1,23 +1,18 @@
 //! Vectors of passages, kept in the state folder until a file changes.
-//!
-//! A stored file may come from anyone who can write to the workspace: a wrong vector only changes the order of results,
-//! and reading one takes memory in proportion to its size.
 
 use std::collections::{HashMap, HashSet};
 
 use sha2::{Digest, Sha256};
 
 use crate::index::CodeIndex;
-use crate::store::IndexStore;
+use crate::store::{IndexStore, StoredFile};
 
-/// The name of the stored file.
-const FILE: &str = "vectors";
-
-/// The first bytes. The number changes with the format, and with the text that is embedded for a passage.
-const MAGIC: &[u8] = b"mimir-code-vectors 1\n";
-
-/// Maximum size of all vectors in bytes.
-const MAX_BYTES: usize = 96 << 20;
+/// The stored file. The number changes with the format, and with the text that is embedded for a passage.
+const FILE: StoredFile = StoredFile {
+    name: "vectors",
+    magic: b"mimir-code-vectors 1\n",
+    max_body: 96 << 20,
+};
 
 /// Lengths of a SHA-256 digest, and of a stored key.
 const DIGEST: usize = 32;
@@ -44,13 +39,11 @@ impl PassageVectors {
     /// Reads the vectors of an endpoint. Without usable ones, there are none.
     pub(crate) fn load(store: &IndexStore, identity: &str) -> Self {
         let identity: [u8; DIGEST] = Sha256::digest(identity).into();
-        let bytes = store.read_file(FILE, MAX_BYTES as u64 + 1_024);
-        bytes
-            .and_then(|bytes| decode(&bytes, identity))
-            .unwrap_or_else(|| Self {
-                identity,
-                ..Self::default()
-            })
+        let stored = store.read_file(FILE, |body| decode(body, identity));
+        stored.unwrap_or_else(|| Self {
+            identity,
+            ..Self::default()
+        })
     }
 
     /// Returns true if these are vectors of this endpoint.
@@ -102,24 +95,19 @@ impl PassageVectors {
         body.extend_from_slice(&self.identity);
         body.extend_from_slice(&u32::try_from(self.dimensions).unwrap_or(0).to_le_bytes());
         for (key, vector) in &self.vectors {
-            if body.len() + KEY + vector.len() > MAX_BYTES {
+            if body.len() + KEY + vector.len() > FILE.max_body {
                 break;
             }
             body.extend_from_slice(&key.content.to_le_bytes());
             body.extend_from_slice(&key.line.to_le_bytes());
             body.extend(vector.iter().map(|number| number.cast_unsigned()));
         }
-        [MAGIC, &Sha256::digest(&body), &body].concat()
+        body
     }
 }
 
 /// Decodes stored vectors. `None` if they are damaged, or those of another endpoint.
-fn decode(bytes: &[u8], identity: [u8; DIGEST]) -> Option<PassageVectors> {
-    let rest = bytes.strip_prefix(MAGIC)?;
-    let (checksum, body) = rest.split_at_checked(DIGEST)?;
-    if Sha256::digest(body)[..] != *checksum {
-        return None;
-    }
+fn decode(body: &[u8], identity: [u8; DIGEST]) -> Option<PassageVectors> {
     let (stored_identity, rest) = body.split_at_checked(DIGEST)?;
     if stored_identity != identity {
         return None;
@@ -155,7 +143,7 @@ mod tests {
     #[test]
     fn passage_vectors_are_stored_for_one_endpoint() {
         let folder = tempfile::tempdir().unwrap();
-        let store = IndexStore::new(folder.path());
+        let store = IndexStore::in_test(folder.path());
         let mut index = CodeIndex::default();
         let file = crate::index::IndexedFile {
             path: "a.rs".into(),
@@ -182,18 +170,11 @@ mod tests {
         let mut stored = stored;
         stored.extend(3, Vec::new());
         assert!(!stored.contains(&key(7)));
-        let path = folder.path().join(".mimir/state/code-index/vectors");
-        let bytes = std::fs::read(&path).unwrap();
-        for at in [0, 30, bytes.len() - 1] {
-            let mut damaged = bytes.clone();
-            damaged[at] ^= 1;
-            std::fs::write(&path, damaged).unwrap();
-            assert!(
-                PassageVectors::load(&store, "one").vectors.is_empty(),
-                "{at}"
-            );
-        }
-        std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
-        assert!(PassageVectors::load(&store, "one").vectors.is_empty());
+        let other_user = IndexStore::in_test(folder.path());
+        assert!(PassageVectors::load(&other_user, "one").vectors.is_empty());
+        let body = vectors.encode();
+        let identity = vectors.identity;
+        assert!(decode(&body, identity).is_some());
+        assert!(decode(&body[..body.len() - 1], identity).is_none());
     }
 }

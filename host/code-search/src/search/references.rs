@@ -73,9 +73,9 @@ fn add_uses(
         };
         next = line + 1;
         let definition = file
-            .symbols
+            .symbols_in_lines(line, line)
             .iter()
-            .find(|symbol| symbol.line == line && source.index.name(symbol.name) == name);
+            .find(|symbol| source.index.name(symbol.name) == name);
         if query
             .kind
             .is_some_and(|kind| definition.is_none_or(|symbol| !symbol.kind.is_a(kind)))

@@ -5,7 +5,7 @@ const MAX_LINE: usize = 240;
 
 /// Returns a line for a result. A long line is cut between words and not inside a quoted text, because a part of a
 /// secret would not be recognized as one.
-pub(super) fn shorten_line(line: &str) -> String {
+pub(crate) fn shorten_line(line: &str) -> String {
     let line = line.trim_end();
     if line.len() <= MAX_LINE {
         return line.to_owned();

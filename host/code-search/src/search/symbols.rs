@@ -110,7 +110,7 @@ pub(super) fn search(source: &SearchSource<'_>, query: &CodeQuery<'_>) -> CodeHi
     let mut texts = ReadTexts::new(source);
     let mut found = CodeHits::default();
     for ranked in ranked {
-        if found.hits.len() == query.max_results {
+        if found.hits.len() == query.max_results || source.limits.is_over() {
             found.truncated = true;
             break;
         }

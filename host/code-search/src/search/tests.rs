@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use mimir_core::paths::PathRules;
 
 use super::*;
-use crate::refresh::{RefreshSummary, refresh};
+use crate::index_key::IndexKey;
+use crate::refresh::{RefreshSummary, RefreshTask, refresh};
 use crate::source_tree::SourceTree;
 
 /// A workspace with its index.
@@ -16,6 +17,7 @@ struct SearchFixture {
     index: CodeIndex,
     tree: SourceTree,
     rules: PathRules,
+    key: IndexKey,
     refreshes: u64,
 }
 
@@ -36,6 +38,7 @@ impl SearchFixture {
             index: CodeIndex::default(),
             tree: SourceTree::default(),
             rules: PathRules::protected(),
+            key: IndexKey::load(None, Path::new("/")).unwrap(),
             refreshes: 0,
         };
         for (path, text) in files {
@@ -56,31 +59,41 @@ impl SearchFixture {
     }
 
     fn refresh(&mut self) -> RefreshSummary {
+        self.refresh_within(&limits())
+    }
+
+    fn refresh_within(&mut self, limits: &RefreshLimits) -> RefreshSummary {
         self.refreshes += 1;
-        refresh(
-            &mut self.index,
-            &mut self.tree,
-            &self.root,
-            &self.rules,
-            &limits(),
-            self.refreshes,
-        )
+        let task = RefreshTask {
+            rules: &self.rules,
+            limits,
+            key: &self.key,
+            number: self.refreshes,
+        };
+        refresh(&mut self.index, &mut self.tree, &self.root, task)
     }
 
     fn search_with(&self, mode: SearchMode, query: &str, rules: &PathRules) -> CodeHits {
-        let source = SearchSource {
-            index: &self.index,
-            root: &self.root,
-            limits: &limits(),
-        };
-        let query = CodeQuery {
+        self.search_for(&self.query(mode, query, rules))
+    }
+
+    fn query<'q>(&self, mode: SearchMode, query: &'q str, rules: &'q PathRules) -> CodeQuery<'q> {
+        CodeQuery {
             query,
             mode,
             kind: None,
             filter: SearchFilter::new(rules, vec!["."], None, None).unwrap(),
             max_results: 20,
+        }
+    }
+
+    fn search_for(&self, query: &CodeQuery<'_>) -> CodeHits {
+        let source = SearchSource {
+            index: &self.index,
+            root: &self.root,
+            limits: &limits(),
         };
-        search(&source, &query)
+        search(&source, query)
     }
 
     /// Returns the places of the results.
@@ -266,12 +279,34 @@ fn code_search_is_safe_with_hostile_files() {
         ("heredocs.sh", &"cat <<A <<B\n".repeat(50_000)),
         ("names.rb", &"def def def\n".repeat(60_000)),
         ("minified.js", &"function a(){};".repeat(60_000)),
+        // A list of names, groups that do not end, and a directive before empty lines.
+        ("list.go", &format!("var (\n{}", "a,\n".repeat(200_000))),
+        ("groups.go", &"var ( { ((( } )\n".repeat(60_000)),
+        (
+            "lines.c",
+            &format!("#define A \\\n{}", "\n".repeat(900_000)),
+        ),
+        ("macros.c", &"#define A\n".repeat(90_000)),
+        (
+            "nameless.php",
+            &format!("<?php\n{}", "new class {function f();\n".repeat(40_000)),
+        ),
+        ("impls.rs", &"impl<a<a<a\n".repeat(90_000)),
+        // As many definitions as lines with a word of the query.
+        ("uses.py", &"common = 1\n".repeat(90_000)),
     ]);
     fixture.write("binary.rs", b"fn binary_name() {}\0");
     fixture.write("latin.rs", b"// caf\xe9\nfn latin_name() {}\n");
     fixture.write("large.rs", "fn large_name() {}\n".repeat(60_000));
     fixture.refresh();
     assert_eq!(fixture.search(SearchMode::Symbols, "deep"), ["deep.rs:1"]);
+    let files = fixture.index.files.iter().flatten();
+    let most = files.map(|file| file.symbols.len()).max();
+    assert_eq!(most, Some(crate::definitions::MAX_DEFINITIONS));
+    assert!(!fixture.search(SearchMode::Words, "common").is_empty());
+    let mut query = fixture.query(SearchMode::References, "common", &fixture.rules);
+    query.kind = Some(SymbolKind::Class);
+    assert!(fixture.search_for(&query).hits.is_empty());
     assert!(
         fixture
             .search(SearchMode::Symbols, "binary_name")
@@ -334,16 +369,58 @@ fn code_search_is_incomplete_when_its_time_is_over() {
     }
     let mut over = limits();
     over.until = Instant::now();
-    let summary = refresh(
-        &mut fixture.index,
-        &mut fixture.tree,
-        &fixture.root,
-        &fixture.rules,
-        &over,
-        7,
-    );
-    assert!(!summary.is_complete);
-    fixture.refreshes = 7;
+    assert!(!fixture.refresh_within(&over).is_complete);
     assert!(fixture.refresh().is_complete);
     assert_eq!(fixture.index.len(), 200);
+}
+
+#[test]
+fn code_search_index_of_a_too_large_workspace_is_partial() {
+    let mut fixture = SearchFixture::new(&[("gone.rs", "fn gone() {}\n")]);
+    for number in 0..400 {
+        fixture.write(&format!("d{number:03}/f.rs"), "fn in_folder() {}\n");
+    }
+    fs::remove_file(fixture.path("gone.rs")).unwrap();
+    let summary = fixture.refresh();
+    assert!(summary.is_complete && summary.is_full, "{summary:?}");
+    // The root is one of 300 folders. A file that does not exist any more is removed all the same.
+    assert_eq!(fixture.index.len(), 299);
+    assert!(fixture.index.find("gone.rs").is_none());
+
+    let mut fixture = SearchFixture::new(&[]);
+    for number in 0..301 {
+        fixture.write(&format!("f{number:03}.rs"), "fn in_file() {}\n");
+    }
+    let summary = fixture.refresh();
+    assert!(summary.is_complete && summary.is_full, "{summary:?}");
+    assert_eq!(fixture.index.len(), 300);
+    fs::remove_file(fixture.path("f000.rs")).unwrap();
+    assert!(!fixture.refresh().is_full);
+}
+
+/// Searches an index in all modes. The results do not matter.
+pub(crate) fn search_all_in_test(index: &CodeIndex, workspace: &Path) {
+    let root = Dir::open_ambient_dir(workspace, cap_std::ambient_authority()).unwrap();
+    let root = Arc::new(root);
+    let rules = PathRules::protected();
+    let limits = limits();
+    let source = SearchSource {
+        index,
+        root: &root,
+        limits: &limits,
+    };
+    for mode in [
+        SearchMode::Words,
+        SearchMode::Symbols,
+        SearchMode::References,
+    ] {
+        let query = CodeQuery {
+            query: "alpha run",
+            mode,
+            kind: None,
+            filter: SearchFilter::new(&rules, vec!["."], None, None).unwrap(),
+            max_results: 20,
+        };
+        search(&source, &query);
+    }
 }

@@ -201,12 +201,9 @@ fn best_passage(
             .sum()
     };
     let defines = |line: usize| {
-        let mut symbols = file.symbols.iter();
-        symbols.any(|symbol| {
-            symbol.line as usize == line + 1 && line < lines.len() && {
-                lines[line].contains(source.index.name(symbol.name))
-            }
-        })
+        let number = line_number(line);
+        let mut symbols = file.symbols_in_lines(number, number).iter();
+        symbols.any(|symbol| lines[line].contains(source.index.name(symbol.name)))
     };
     let mut best: Option<CodePassage> = None;
     for (start, (first, _)) in matching.iter().enumerate() {
@@ -240,16 +237,9 @@ fn best_passage(
     })
 }
 
-/// Returns the definition in which a passage is: the last one that begins in or before it.
+/// Returns the definition in which a passage is: the first one that begins in it, or the last one before it.
 fn enclosing_symbol<'f>(file: &'f IndexedFile, passage: &CodePassage) -> Option<&'f SymbolEntry> {
-    let inside = file.symbols.iter().find(|symbol| {
-        let line = symbol.line as usize;
-        line > passage.first && line <= passage.last + 1
-    });
-    let before = file.symbols.iter().rev();
-    inside.or_else(|| {
-        before
-            .into_iter()
-            .find(|symbol| symbol.line as usize <= passage.first)
-    })
+    let first = line_number(passage.first);
+    let inside = file.symbols_in_lines(first, line_number(passage.last));
+    inside.first().or_else(|| file.symbol_before(first))
 }
