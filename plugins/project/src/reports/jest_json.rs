@@ -64,7 +64,9 @@ pub fn read(stdout: &str, mapper: &PathMapper, report: &mut TestReport) {
     report.count(
         results.num_passed_tests,
         results.num_failed_tests,
-        results.num_pending_tests + results.num_todo_tests,
+        results
+            .num_pending_tests
+            .saturating_add(results.num_todo_tests),
     );
     for file in &results.test_results {
         read_file(file, mapper, report);
@@ -209,6 +211,13 @@ mod tests {
             message.trim_start().starts_with("SyntaxError:"),
             "{message}"
         );
+    }
+
+    #[test]
+    fn jest_counts_do_not_overflow() {
+        let stdout = "{\"numPassedTests\": 1, \"numFailedTests\": 0, \"numPendingTests\": 4294967295, \"numTodoTests\": 1, \"testResults\": []}";
+        let report = kit::read_recorded(&[], |mapper, report| read(stdout, mapper, report));
+        assert_eq!(report.skipped, Some(u32::MAX));
     }
 
     #[test]

@@ -25,28 +25,41 @@ struct CaseCounts {
     skipped: u32,
 }
 
-/// Reads the report in the output of pytest.
+/// Maximum number of starts and ends of a document that are tried: a test can print both.
+const MAX_TRIES: usize = 16;
+
+/// Reads the report in the output of pytest. It is the first document: the output of failed tests, which may contain
+/// another one, follows it.
 pub fn read(stdout: &str, mapper: &PathMapper, report: &mut TestReport) {
     const END: &str = "</testsuites>";
-    let start = stdout.find("<?xml ");
-    let end = stdout.rfind(END).map(|at| at + END.len());
-    if let (Some(start), Some(end)) = (start, end)
-        && start < end
-        && let Some(counts) = read_document(&stdout[start..end], mapper, report)
-    {
-        report.count(counts.passed, counts.failed, counts.skipped);
+    for (start, _) in stdout.match_indices("<?xml ").take(MAX_TRIES) {
+        let text = &stdout[start..];
+        let mut ends = text.match_indices(END).take(MAX_TRIES);
+        let counts = ends.find_map(|(at, _)| {
+            let document = Document::parse(&text[..at + END.len()]).ok()?;
+            let is_report = document.root_element().has_tag_name("testsuites");
+            is_report.then(|| read_cases(&document, mapper, report))
+        });
+        if let Some(counts) = counts {
+            report.count(counts.passed, counts.failed, counts.skipped);
+            return;
+        }
     }
 }
 
 /// Reads one document. Returns `None` if it is not valid.
 fn read_document(text: &str, mapper: &PathMapper, report: &mut TestReport) -> Option<CaseCounts> {
     let document = Document::parse(text).ok()?;
+    Some(read_cases(&document, mapper, report))
+}
+
+fn read_cases(document: &Document<'_>, mapper: &PathMapper, report: &mut TestReport) -> CaseCounts {
     let mut counts = CaseCounts::default();
     let cases = document.descendants();
     for case in cases.filter(|node| node.has_tag_name("testcase")) {
         read_case(case, mapper, &mut counts, report);
     }
-    Some(counts)
+    counts
 }
 
 fn read_case(
@@ -81,7 +94,7 @@ fn read_case(
         // The `line` of a test case is its first line, from 0.
         (None, _) => {
             let first = case.attribute("line").and_then(|line| line.parse().ok());
-            (own, first.map(|line: u32| line + 1))
+            (own, first.map(|line: u32| line.saturating_add(1)))
         }
         position => position,
     };
@@ -314,6 +327,22 @@ mod tests {
         let message = &report.failures[0].message;
         assert!(message.contains("assert 5 == 1"), "{message}");
         assert_eq!(report.coverage, None);
+    }
+
+    #[test]
+    fn pytest_output_of_a_test_does_not_end_the_report() {
+        let stdout = include_str!("recorded/pytest.txt");
+        let printed = "<?xml version='1.0'?><testsuites><testcase name='fake'/></testsuites>\n";
+        for stdout in [
+            format!("{stdout}\n{printed}"),
+            format!("<?xml broken\n{stdout}</testsuites>\n"),
+        ] {
+            let report = kit::read_recorded(&["test_calc.py"], |mapper, report| {
+                read(&stdout, mapper, report);
+            });
+            let counts = (report.passed, report.failed, report.skipped);
+            assert_eq!(counts, (Some(2), Some(3), Some(1)));
+        }
     }
 
     #[test]

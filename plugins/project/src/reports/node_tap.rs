@@ -40,8 +40,8 @@ pub fn read(stdout: &str, mapper: &PathMapper, report: &mut TestReport) {
     if let [Some(passed), Some(failed), skipped, todo, cancelled] = counts {
         report.count(
             passed,
-            failed + cancelled.unwrap_or(0),
-            skipped.unwrap_or(0) + todo.unwrap_or(0),
+            failed.saturating_add(cancelled.unwrap_or(0)),
+            skipped.unwrap_or(0).saturating_add(todo.unwrap_or(0)),
         );
     }
     for result in results(stdout) {
@@ -249,6 +249,14 @@ mod tests {
             message.contains("SyntaxError: Unexpected token ';'"),
             "{message}"
         );
+    }
+
+    #[test]
+    fn node_counts_do_not_overflow() {
+        let report =
+            report("# pass 1\n# fail 4294967295\n# cancelled 1\n# skipped 4294967295\n# todo 1\n");
+        let counts = (report.passed, report.failed, report.skipped);
+        assert_eq!(counts, (Some(1), Some(u32::MAX), Some(u32::MAX)));
     }
 
     #[test]
