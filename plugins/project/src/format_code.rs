@@ -1,5 +1,6 @@
 //! The tool `format_code`.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -12,7 +13,7 @@ use mimir_sdk::serde_json::Value;
 use mimir_sdk::{pieces, progress, text};
 use similar::TextDiff;
 
-use crate::formatter::{Formatter, NoFormatter};
+use crate::formatter::{Formatter, NoFormatter, ending};
 use crate::missing_program;
 use crate::project_path::{join_path, resolve_path};
 use crate::reports::plain_text;
@@ -75,6 +76,10 @@ const MAX_FILES: usize = 300;
 const MAX_SIZE: u64 = 1 << 20;
 const MAX_DIFF: usize = 20_000;
 
+/// Maximum product of the numbers of old and new lines, without equal ones at both ends, that are compared for the
+/// diff.
+const MAX_COMPARED: usize = 10_000 * 10_000;
+
 /// Maximum length of a formatter's message in characters.
 const MAX_MESSAGE: usize = 1_000;
 
@@ -135,7 +140,8 @@ impl Tool for FormatCode {
             }
             match format_file(cx, file, self.check) {
                 Ok(Some(diff)) => {
-                    report.diff.push_str(&diff);
+                    report.diff.push_str(&diff.text);
+                    report.truncated |= !diff.is_complete;
                     report.changed.push(FormattedFile {
                         path: file.path.clone(),
                         formatter: file.formatter.name.to_owned(),
@@ -212,13 +218,7 @@ impl FormatCode {
             let path = resolve_path(cx, written)?;
             let quoted = text::brief(written);
             if cx.workspace().join(&path).is_dir() {
-                let mut found = Vec::new();
-                collect(cx, &path, &mut found)?;
-                for path in found {
-                    if let Ok(formatter) = Formatter::choose(cx, &path) {
-                        files.push(FileToFormat { path, formatter });
-                    }
-                }
+                collect(cx, &path, &mut files)?;
                 continue;
             }
             match Formatter::choose(cx, &path) {
@@ -239,12 +239,7 @@ impl FormatCode {
         files.sort_by(|one, other| one.path.cmp(&other.path));
         files.dedup_by(|one, other| one.path == other.path);
         if files.len() > MAX_FILES {
-            return Err(Error::new(
-                Code::LimitExceeded,
-                format_args!(
-                    "these are more than {MAX_FILES} files: name fewer files or smaller folders"
-                ),
-            ));
+            return Err(too_many_files());
         }
         if files.is_empty() {
             return Err(Error::not_found(
@@ -255,8 +250,27 @@ impl FormatCode {
     }
 }
 
-/// Collects the files of a folder that a formatter may know, sorted. Hidden folders and links are left out.
-fn collect(cx: &Context, folder: &str, found: &mut Vec<String>) -> Result<()> {
+/// Returns the error for a call with too many files.
+fn too_many_files() -> Error {
+    Error::new(
+        Code::LimitExceeded,
+        format_args!("these are more than {MAX_FILES} files: name fewer files or smaller folders"),
+    )
+}
+
+/// Collects the files of a folder that have a formatter, sorted. Hidden folders and links are left out. Fails if the
+/// folder has more than [`MAX_FILES`] of them.
+fn collect(cx: &Context, folder: &str, files: &mut Vec<FileToFormat>) -> Result<()> {
+    let before = files.len();
+    collect_below(cx, folder, before, files)
+}
+
+fn collect_below(
+    cx: &Context,
+    folder: &str,
+    before: usize,
+    files: &mut Vec<FileToFormat>,
+) -> Result<()> {
     let entries = std::fs::read_dir(cx.workspace().join(folder))
         .map_err(|error| Error::io(&error, folder))?;
     // An entry keeps the folder open, so no entry may live while the folders in it are read.
@@ -270,19 +284,36 @@ fn collect(cx: &Context, folder: &str, found: &mut Vec<String>) -> Result<()> {
         })
         .collect();
     entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+    // The search for a formatter's configuration has the same result for all files of a type in a folder.
+    let mut without = HashSet::new();
     for (name, kind) in entries {
         let path = join_path(folder, &name);
         if kind.is_dir() && !name.starts_with('.') && !SKIPPED.contains(&name.as_str()) {
-            collect(cx, &path, found)?;
-        } else if kind.is_file() && Formatter::knows(&path) && found.len() <= MAX_FILES * 10 {
-            found.push(path);
+            collect_below(cx, &path, before, files)?;
+        } else if kind.is_file() && !without.contains(ending(&path)) {
+            let Ok(formatter) = Formatter::choose(cx, &path) else {
+                without.insert(ending(&path).to_owned());
+                continue;
+            };
+            // Folders of the call may overlap, so only the files of this one are counted here.
+            if files.len() - before == MAX_FILES {
+                return Err(too_many_files());
+            }
+            files.push(FileToFormat { path, formatter });
         }
     }
     Ok(())
 }
 
+/// The changes of a file.
+struct FileDiff {
+    text: String,
+    /// False if the changed lines were left out.
+    is_complete: bool,
+}
+
 /// Formats one file. Returns the diff, or `None` if nothing changes.
-fn format_file(cx: &Context, file: &FileToFormat, check: bool) -> Result<Option<String>> {
+fn format_file(cx: &Context, file: &FileToFormat, check: bool) -> Result<Option<FileDiff>> {
     let path = cx.workspace().join(&file.path);
     let size = std::fs::metadata(&path).map_err(|error| Error::io(&error, &file.path))?;
     if size.len() > MAX_SIZE {
@@ -300,11 +331,7 @@ fn format_file(cx: &Context, file: &FileToFormat, check: bool) -> Result<Option<
     check_result(&file.formatter, &old, &new)?;
     // The host detects a private key by its first line, which may not be among the lines of the diff.
     let (old_shown, new_shown) = (pieces::mask_keys(&old), pieces::mask_keys(&new));
-    let (old_shown, new_shown): (&str, &str) = (&old_shown, &new_shown);
-    let diff = TextDiff::from_lines(old_shown, new_shown)
-        .unified_diff()
-        .header(&format!("a/{}", file.path), &format!("b/{}", file.path))
-        .to_string();
+    let diff = diff(&file.path, &old_shown, &new_shown);
     if check {
         return Ok(Some(diff));
     }
@@ -315,6 +342,29 @@ fn format_file(cx: &Context, file: &FileToFormat, check: bool) -> Result<Option<
     }
     replace_file(&path, &new).map_err(|error| Error::io(&error, &file.path))?;
     Ok(Some(diff))
+}
+
+/// Returns the changes of a file: only the two headers if the lines are too many to be compared.
+fn diff(path: &str, old: &str, new: &str) -> FileDiff {
+    let same_start = old.lines().zip(new.lines());
+    let same_start = same_start.take_while(|(old, new)| old == new).count();
+    let same_end = old.lines().rev().zip(new.lines().rev());
+    let same_end = same_end.take_while(|(old, new)| old == new).count();
+    let compared = [old, new].map(|text| {
+        let lines = text.lines().count();
+        lines.saturating_sub(same_start + same_end)
+    });
+    // The time of the comparison grows with the product.
+    let is_complete = compared[0].saturating_mul(compared[1]) <= MAX_COMPARED;
+    let text = if is_complete {
+        TextDiff::from_lines(old, new)
+            .unified_diff()
+            .header(&format!("a/{path}"), &format!("b/{path}"))
+            .to_string()
+    } else {
+        format!("--- a/{path}\n+++ b/{path}\n")
+    };
+    FileDiff { text, is_complete }
 }
 
 /// Fails for an empty result of a file with content, which is a failure of the formatter.
@@ -462,6 +512,34 @@ mod tests {
             let error = files(&on_disk, &[path]).unwrap_err();
             assert_eq!(*error.code(), code, "{path}: {error}");
         }
+    }
+
+    #[test]
+    fn format_code_fails_for_too_many_files_of_the_folder() {
+        let scripts = (0..MAX_FILES * 10 + 2).map(|number| format!("a/{number}.ts"));
+        let formatted: Vec<String> = (0..=MAX_FILES).map(|at| format!("b/{at}.rs")).collect();
+        // Files without a formatter do not count.
+        let all: Vec<String> = scripts.chain(formatted.clone()).collect();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        let error = files(&all, &[]).unwrap_err();
+        assert_eq!(*error.code(), Code::LimitExceeded, "{error}");
+        // Overlapping folders count once.
+        let formatted: Vec<&str> = formatted.iter().map(String::as_str).collect();
+        let within = files(&formatted[1..], &[".", "b"]).unwrap();
+        assert_eq!(within.len(), MAX_FILES);
+    }
+
+    #[test]
+    fn format_code_leaves_out_the_diff_of_too_many_lines() {
+        let text = |indent: &str, lines: usize| -> String {
+            (0..lines).map(|line| format!("{indent}{line}\n")).collect()
+        };
+        let large = diff("a.rs", &text("", 10_001), &text(" ", 10_001));
+        assert!(!large.is_complete && large.text == "--- a/a.rs\n+++ b/a.rs\n");
+        // Equal lines at the start and at the end are not compared.
+        let old = text("", 100_000);
+        let one = diff("a.rs", &old, &old.replace("\n70000\n", "\n 70000\n"));
+        assert!(one.is_complete && one.text.contains("-70000\n+ 70000\n"));
     }
 
     #[test]

@@ -66,14 +66,6 @@ impl Formatter {
         "venv/Scripts/python.exe -m *",
     ];
 
-    /// Returns true if files with this ending have a formatter in some project.
-    pub fn knows(path: &str) -> bool {
-        let ending = ending(path);
-        ["rs", "go", "py", "pyi"].contains(&ending)
-            || PRETTIER.contains(&ending)
-            || CLANG.contains(&ending)
-    }
-
     /// Chooses the formatter of a file, whose path is relative to the workspace root.
     pub fn choose(cx: &Context, path: &str) -> Result<Self, NoFormatter> {
         let ending = ending(path);
@@ -118,7 +110,8 @@ impl Formatter {
     }
 }
 
-fn ending(path: &str) -> &str {
+/// Returns the part of a file's name after the last dot; empty if it has none.
+pub fn ending(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or_default();
     name.rsplit_once('.').map_or("", |(_, ending)| ending)
 }
@@ -334,6 +327,6 @@ mod tests {
             );
         }
         assert_eq!(chosen(&[], "x.txt"), Err(NoFormatter::UnknownType));
-        assert!(Formatter::knows("a.b/x.rs") && !Formatter::knows("a.rs/x"));
+        assert_eq!(chosen(&[], "a.rs/x"), Err(NoFormatter::UnknownType));
     }
 }
