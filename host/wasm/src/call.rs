@@ -219,8 +219,12 @@ pub(crate) async fn run_call(
         ));
         call.deadline().run_until(work).await
     };
-    store.data().fs.changes_ended().await;
-    finish_call(store, call, outcome)
+    let changes_ended = store.data().fs.changes_ended();
+    // Drops the store, and with it the changes that wait for their turn: nothing polls them any more, so they would
+    // never end.
+    let result = finish_call(store, call, outcome);
+    changes_ended.await;
+    result
 }
 
 /// Returns a hint for a call of a built-in tool that could use the cheaper argument `format: raw`.

@@ -34,7 +34,8 @@ impl ChangeTurns {
         }
     }
 
-    /// Waits for the operation in progress.
+    /// Waits for the operation in progress. Operations that wait for their turn must have been dropped, or must still be
+    /// polled: each of them gets its turn first.
     pub(super) fn ended(&self) -> impl Future<Output = ()> + use<> {
         let turns = Arc::clone(&self.0);
         async move {
@@ -74,5 +75,17 @@ mod tests {
         turns.ended().await;
         assert_eq!(ended.load(Ordering::SeqCst), 3);
         assert!(turns.check_free().is_ok());
+        // The second one is dropped while it waits for its turn.
+        let mut cancelled = [
+            Box::pin(turns.run(operation())),
+            Box::pin(turns.run(operation())),
+        ];
+        for run in &mut cancelled {
+            assert!(futures::poll!(run).is_pending());
+        }
+        let all_ended = turns.ended();
+        drop(cancelled);
+        all_ended.await;
+        assert_eq!(ended.load(Ordering::SeqCst), 4);
     }
 }

@@ -24,6 +24,7 @@ use self::conversions::{
 use self::streams::{FileConsumer, FileProducer, ListingProducer, StreamEnd};
 use super::overlay::FsEntry;
 use super::refusal::FsFault;
+use super::resolve::MAX_PATH;
 use super::stream::FileWriter;
 use super::yield_timer::YieldTimer;
 use super::{FsCtxView, FsView, HasFs};
@@ -53,6 +54,26 @@ fn entry<U: 'static>(
     store
         .with(|mut access| access.get().entry(handle))
         .map_err(FilesystemError::trap)
+}
+
+/// Returns the entry of a handle for an operation on this path.
+///
+/// The length of the path is checked before the operation waits, because a guest can have many operations that wait, and
+/// each owns its paths.
+fn entry_for_path<U: 'static>(
+    store: &Accessor<U, HasFs>,
+    handle: &Resource<Descriptor>,
+    path: &str,
+) -> FilesystemResult<FsEntry> {
+    check_length(path)?;
+    entry(store, handle)
+}
+
+fn check_length(path: &str) -> Result<(), ErrorCode> {
+    if path.len() > MAX_PATH {
+        return Err(ErrorCode::NameTooLong);
+    }
+    Ok(())
 }
 
 /// Finishes an operation: stores the reason of a refusal, and yields if the guest has not yielded for a while.
@@ -249,7 +270,7 @@ impl<U: Send + 'static> types::HostDescriptorWithStore<U> for HasFs {
         fd: Resource<Descriptor>,
         path: String,
     ) -> FilesystemResult<()> {
-        let entry = entry(store, &fd)?;
+        let entry = entry_for_path(store, &fd, &path)?;
         change(store, async move { entry.create_directory_at(path).await }).await
     }
 
@@ -267,7 +288,7 @@ impl<U: Send + 'static> types::HostDescriptorWithStore<U> for HasFs {
         flags: PathFlags,
         path: String,
     ) -> FilesystemResult<DescriptorStat> {
-        let done = entry(store, &fd)?.stat_at(follows_links(flags), path);
+        let done = entry_for_path(store, &fd, &path)?.stat_at(follows_links(flags), path);
         Ok(stat_value(&finish(store, done).await?))
     }
 
@@ -280,7 +301,7 @@ impl<U: Send + 'static> types::HostDescriptorWithStore<U> for HasFs {
         modified: NewTimestamp,
     ) -> FilesystemResult<()> {
         let (accessed, modified) = (time_update(accessed)?, time_update(modified)?);
-        let entry = entry(store, &fd)?;
+        let entry = entry_for_path(store, &fd, &path)?;
         let follow = follows_links(flags);
         change(store, async move {
             entry.set_times_at(follow, path, accessed, modified)
@@ -296,7 +317,10 @@ impl<U: Send + 'static> types::HostDescriptorWithStore<U> for HasFs {
         new_fd: Resource<Descriptor>,
         new_path: String,
     ) -> FilesystemResult<()> {
-        let (old, new) = (entry(store, &fd)?, entry(store, &new_fd)?);
+        let (old, new) = (
+            entry_for_path(store, &fd, &path)?,
+            entry_for_path(store, &new_fd, &new_path)?,
+        );
         let follow = follows_links(flags);
         change(store, async move {
             old.link_at(follow, path, &new, new_path).await
@@ -312,7 +336,7 @@ impl<U: Send + 'static> types::HostDescriptorWithStore<U> for HasFs {
         opening: OpenFlags,
         mode: DescriptorFlags,
     ) -> FilesystemResult<Resource<Descriptor>> {
-        let entry = entry(store, &fd)?;
+        let entry = entry_for_path(store, &fd, &path)?;
         let slots = store.with(|mut access| access.get().fs.slots.clone());
         let (opening, mode) = (open_flags(opening), descriptor_flags(mode));
         let follow = follows_links(flags);
@@ -328,7 +352,7 @@ impl<U: Send + 'static> types::HostDescriptorWithStore<U> for HasFs {
         fd: Resource<Descriptor>,
         path: String,
     ) -> FilesystemResult<String> {
-        let done = entry(store, &fd)?.readlink_at(path);
+        let done = entry_for_path(store, &fd, &path)?.readlink_at(path);
         finish(store, done).await
     }
 
@@ -337,7 +361,7 @@ impl<U: Send + 'static> types::HostDescriptorWithStore<U> for HasFs {
         fd: Resource<Descriptor>,
         path: String,
     ) -> FilesystemResult<()> {
-        let entry = entry(store, &fd)?;
+        let entry = entry_for_path(store, &fd, &path)?;
         change(store, async move {
             entry
                 .remove_directory_at(path, &mut YieldTimer::new())
@@ -353,7 +377,10 @@ impl<U: Send + 'static> types::HostDescriptorWithStore<U> for HasFs {
         new_fd: Resource<Descriptor>,
         new_path: String,
     ) -> FilesystemResult<()> {
-        let (old, new) = (entry(store, &fd)?, entry(store, &new_fd)?);
+        let (old, new) = (
+            entry_for_path(store, &fd, &path)?,
+            entry_for_path(store, &new_fd, &new_path)?,
+        );
         change(store, async move {
             old.rename_at(path, &new, new_path, &mut YieldTimer::new())
                 .await
@@ -367,7 +394,8 @@ impl<U: Send + 'static> types::HostDescriptorWithStore<U> for HasFs {
         link_text: String,
         path: String,
     ) -> FilesystemResult<()> {
-        let entry = entry(store, &fd)?;
+        check_length(&link_text)?;
+        let entry = entry_for_path(store, &fd, &path)?;
         change(
             store,
             async move { entry.symlink_at(&link_text, path).await },
@@ -380,7 +408,7 @@ impl<U: Send + 'static> types::HostDescriptorWithStore<U> for HasFs {
         fd: Resource<Descriptor>,
         path: String,
     ) -> FilesystemResult<()> {
-        let entry = entry(store, &fd)?;
+        let entry = entry_for_path(store, &fd, &path)?;
         change(store, async move { entry.unlink_file_at(path).await }).await
     }
 
@@ -409,7 +437,7 @@ impl<U: Send + 'static> types::HostDescriptorWithStore<U> for HasFs {
         flags: PathFlags,
         path: String,
     ) -> FilesystemResult<MetadataHashValue> {
-        let done = entry(store, &fd)?.metadata_hash_at(follows_links(flags), path);
+        let done = entry_for_path(store, &fd, &path)?.metadata_hash_at(follows_links(flags), path);
         Ok(hash_value(&finish(store, done).await?))
     }
 }

@@ -21,7 +21,7 @@ pub(super) const MAX_LINKS: usize = 40;
 const MAX_STEPS: usize = 10_000;
 
 /// Maximum length of a path in bytes, as on Linux.
-const MAX_PATH: usize = 4096;
+pub(super) const MAX_PATH: usize = 4096;
 
 /// A path as written by a guest, split into components.
 #[derive(Debug)]

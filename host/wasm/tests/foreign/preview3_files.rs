@@ -28,7 +28,14 @@ fn fill(root: &Path) {
 
 /// A kit whose guest may use the folder `work` only.
 fn kit(access: DirectoryAccess, limits: Value) -> Testkit {
-    let kit = Testkit::new(guest("preview3_files")).unwrap();
+    granted(
+        Testkit::new(guest("preview3_files")).unwrap(),
+        access,
+        limits,
+    )
+}
+
+fn granted(kit: Testkit, access: DirectoryAccess, limits: Value) -> Testkit {
     let kit = kit.workspace(fill);
     let kit = kit.settings(json!({ "limits": limits })).unwrap();
     let needs = Needs {
@@ -168,6 +175,36 @@ fn preview3_files_granted_for_reading_are_not_changed() {
     assert!(message.contains("granted for reading only"), "{message}");
     let path = kit.path().join("work/a.txt");
     assert_eq!(fs::read_to_string(path).unwrap(), "grüße");
+}
+
+/// A kit whose guest starts changes and does not wait for them.
+fn pending_changes() -> Testkit {
+    let component = wat::parse_str(include_str!("pending_changes.wat")).unwrap();
+    let kit = Testkit::from_bytes("pending_changes", &component).unwrap();
+    granted(kit, DirectoryAccess::ReadWrite, json!({ "timeMs": 10_000 }))
+}
+
+#[test]
+fn preview3_pending_changes_do_not_delay_the_result() {
+    let kit = pending_changes();
+    for count in [1, 2, 30] {
+        result(&kit, "start", json!({ "n": count }));
+        let first = kit.path().join("work/daa");
+        assert!(first.exists(), "{count}: a change in progress ends");
+        fs::remove_dir(first).unwrap();
+    }
+    let (code, message) = failure(&kit, "fail", json!({ "n": 3 }));
+    assert_eq!(code, ToolErrorCode::ExecutionError, "{message}");
+    assert!(message.contains("unreachable"), "{message}");
+}
+
+#[test]
+fn preview3_changes_with_long_paths_are_never_pending() {
+    /// The status of a function that has returned, in the canonical ABI.
+    const RETURNED: u32 = 2;
+    let kit = pending_changes();
+    let status = result(&kit, "large", json!({ "n": 20, "mb": 2 }));
+    assert_eq!(status["result"], RETURNED);
 }
 
 #[test]
