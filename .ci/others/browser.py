@@ -2,7 +2,7 @@
 
 The tasks of `BOTH` run with mimir and with @playwright/mcp, and mimir must pass what the other passes. Those of `OURS` are
 about what only mimir has: rules, limits and secrets."""
-import functools, http.server, json, os, pathlib, re, ssl, subprocess, sys, tempfile, threading, time, traceback
+import functools, http.server, json, os, pathlib, re, socket, ssl, subprocess, sys, tempfile, threading, time, traceback, urllib.parse, urllib.request
 
 MIMIR = os.environ["MIMIR"]
 
@@ -30,7 +30,8 @@ h.shadowRoot.querySelector('button').onclick = () => document.title = 'shadowed'
     "/covered": """<title>Covered</title><button onclick="document.title='hit'">Below</button><div id=cover style="position:fixed;inset:0;background:#0008"></div>""",
     "/login": """<title>Login</title><form action="/welcome" method="post"><label>Password <input type=password name=p></label><button>Log in</button></form>""",
     "/visible": """<title>Visible</title><form action="/welcome" method="post"><label>User <input name=u></label>
-<label>Token <input name=p></label><button>Log in</button></form><p>nothing here</p>""",
+<label>Token <input name=p></label><button>Log in</button></form><p>nothing here</p>
+<script>if (location.search) document.forms[0].action = '/' + location.search.slice(1)</script>""",
     "/deep": """<title>Deep</title><script>let d = document.body; for (let i = 0; i < 3000; i++) d = d.appendChild(document.createElement('div'));
 d.textContent = 'bottom'</script>""",
     "/login-frame": """<title>Frame of a login</title><iframe src="/login"></iframe>""",
@@ -48,6 +49,25 @@ a.href = URL.createObjectURL(new Blob(['x'.repeat(1000)])); a.download = i + '.t
     "/socket": """<title>Socket</title><script>const s = new WebSocket('ws://tracker.test/'); s.onerror = () => document.title = 'no socket'; s.onopen = () => document.title = 'open'</script>""",
     "/worker": """<title>Worker</title><script>const w = new Worker(URL.createObjectURL(new Blob(["fetch('http://tracker.test/w').then(() => postMessage('out'), () => postMessage('kept in'))"])));
 w.onmessage = e => document.title = e.data</script>""",
+    "/unchecked": """<title>Unchecked</title><script>
+const attempt = f => { try { Promise.resolve(f()).catch(() => {}) } catch {} };
+const rules = document.createElement('script');
+rules.type = 'speculationrules';
+rules.textContent = JSON.stringify({prefetch: [{urls: ['/secret/prefetch?x=1'], eagerness: 'immediate'}],
+  prerender: [{urls: ['/secret/prerender'], eagerness: 'immediate'}]});
+document.head.append(rules);
+attempt(() => new SharedWorker('data:text/javascript,fetch("' + location.origin + '/secret/shared", {method: "POST", body: "x"})'));
+attempt(() => navigator.credentials.get({identity: {providers: [{configURL: location.origin + '/secret/sign-in?x', clientId: 'x', nonce: 'x'}]}}));
+attempt(() => new PaymentRequest([{supportedMethods: location.origin + '/secret/pay?x'}], {total: {label: 'x', amount: {currency: 'USD', value: '1'}}}).canMakePayment());
+attempt(async () => { await navigator.serviceWorker.register('/service.js'); const ready = await navigator.serviceWorker.ready;
+  await ready.backgroundFetch.fetch('x', [new Request('/secret/background', {method: 'POST', body: 'x'})]) });
+const worker = new Worker('/worker.js');
+worker.onmessage = e => document.title = e.data;
+</script><p>This page tries everything</p>""",
+    "/worker.js": "let result = 'nested'; try { new Worker('/secret/nested.js') } catch { result = 'no nested worker' } postMessage(result)",
+    "/service.js": "self.oninstall = () => self.skipWaiting()",
+    "/large": """<title>Large</title><script>const send = end => fetch('/large', {method: 'POST', body: 'z'.repeat(2e6) + end});
+</script><button onclick="send('end')">Plain</button><button onclick="send(['correct', 'horse', 'battery'].join('-'))">Secret</button>""",
     "/file": """<title>File</title><a href="file:///etc/passwd">File</a><script>fetch('file:///etc/passwd').then(() => document.title='read', () => document.title='unread')</script>""",
 }
 SEEN = []
@@ -74,14 +94,20 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif path == "/report.csv":
             self.answer("a,b\n1,2\n", "text/csv", [("Content-Disposition", "attachment; filename=report.csv")])
         elif path in PAGES:
-            self.answer(PAGES[path])
+            self.answer(PAGES[path], "text/javascript" if path.endswith(".js") else "text/html; charset=utf-8")
         else:
             self.send_error(404)
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
         SEEN.append((self.command, self.headers.get("Host"), self.path + " " + body))
-        self.answer(f"<title>Welcome</title><p>You sent {body}</p>")
+        fields = json.dumps("".join(value for _, value in urllib.parse.parse_qsl(body)))
+        if self.path == "/as-title":
+            self.answer(f"<title>Echo</title><p>sent<script>document.title = {fields}</script>")
+        elif self.path == "/as-dialog":
+            self.answer(f"<title>Echo</title><p>sent<script>setTimeout(() => alert({fields}), 50)</script>")
+        else:
+            self.answer(f"<title>Welcome</title><p>You sent {body}</p>")
 
     def log_message(self, *args):
         pass
@@ -379,6 +405,39 @@ def other_hosts_are_blocked(b):
     expect(not [host for _, host, _ in SEEN if host and "test" in host], f"no request to other hosts: {SEEN}")
 
 
+def refusals(b):
+    """The refused requests in the record."""
+    lines = (b.workspace / ".mimir/state/audit.jsonl").read_text().splitlines()
+    events = [json.loads(line) for line in lines]
+    return [event for event in events if event.get("event") == "effect" and "POLICY_DENIED" in json.dumps(event)]
+
+
+def pages_send_nothing_unchecked(b):
+    """Requests that the browser does not pause do not reach the server, and are not even tried."""
+    b.go("/second")
+    SEEN.clear()
+    before = len(refusals(b))
+    b.go("/unchecked")
+    b.wait_title("no nested worker")
+    # What a page leaves behind may begin later.
+    b.go("/second")
+    time.sleep(3)
+    b.snapshot()
+    expect(("GET", b.base.removeprefix("http://"), "/unchecked") in SEEN, f"the page: {SEEN}")
+    expect(not [path for _, _, path in SEEN if "/secret/" in path], f"no unchecked request at the server: {SEEN}")
+    tried = refusals(b)[before:]
+    expect(not tried, f"no unchecked request at the proxy: {tried}")
+
+
+def secrets_at_the_end_of_large_bodies_are_found(b):
+    b.go("/large")
+    SEEN.clear()
+    b.do("click", target=b.ref('button "Plain"'))
+    text = b.do("click", target=b.ref('button "Secret"'))
+    expect("value of the secret" in text, f"the refusal: {text}")
+    expect([path[-3:] for _, _, path in SEEN] == ["end"], f"one body: {[path[-30:] for _, _, path in SEEN]}")
+
+
 def local_files_are_out_of_reach(b):
     for url in ["file:///etc/passwd", "chrome://version", "view-source:http://127.0.0.1/", "javascript:1"]:
         b.fails("navigate", url=url)
@@ -457,6 +516,21 @@ def secrets_are_not_split(b):
     b.do("close")
 
 
+@on_secret_host
+def shortened_texts_show_no_part_of_a_secret(b):
+    for action in ["as-title", "as-dialog"]:
+        for length in [1990, 1996]:
+            b.go("/visible?" + action)
+            b.do("type", target='input[name=u]', text="A" * length)
+            b.do("type", target='input[name=p]', secret="SHOP_PASSWORD")
+            text = b.do("click", target="button") + b.do("tabs", action="list")
+            expect("A" * 100 in text, f"the long text: {text[:300]}")
+            expect("Ac" not in text, f"no part of the secret: {re.findall('A([^A]{1,30})', text)}")
+            if action == "as-dialog":
+                b.do("handle_dialog", accept=True)
+    b.do("close")
+
+
 def secrets_wait_for_pages_without_code(b):
     """Code that ran on one page may control others until these are loaded again, and other tabs are closed."""
     b.go("/second")
@@ -516,8 +590,10 @@ def downloads_are_returned_as_files(b):
 
 def pdf_is_returned_as_a_file(b):
     b.go("/")
-    b.do("pdf_save")
-    expect(any(part["type"] == "resource" for part in b.client.content), "a file")
+    b.do("pdf_save", filename="out/orders.pdf")
+    expect(any(part["type"] == "resource" and part["resource"]["uri"].endswith("orders.pdf") for part in b.client.content),
+           f"a file: {str(b.client.content)[:300]}")
+    expect("not saved" in b.do("take_screenshot", filename="a.png"), "a note about the file name")
 
 
 def endless_scripts_are_left(b):
@@ -592,13 +668,66 @@ def combined_tool_works(b):
     expect(not failed and "Here is the second page" in text, f"the page: {text}")
 
 
+def browsers_close_with_their_sessions(b):
+    """More sessions than browsers may run: they end, or have been idle longest."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    cache = b.workspace.parent / "cache-http"
+    environment = {**os.environ, **b.environment, "MIMIR_CACHE_DIR": str(cache)}
+    server = subprocess.Popen([MIMIR, "serve", "--http", str(port)], cwd=b.workspace, env=environment,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def post(message, session=None, method="POST"):
+        headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+        if session:
+            headers |= {"Mcp-Session-Id": session, "MCP-Protocol-Version": "2025-11-25"}
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/mcp", json.dumps(message).encode() if message else None,
+                                         headers, method=method)
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return response.headers.get("Mcp-Session-Id"), response.read().decode()
+
+    def visit():
+        session, _ = post({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}})
+        post({"jsonrpc": "2.0", "method": "notifications/initialized"}, session)
+        _, text = post({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
+            "name": "browser_navigate", "arguments": {"url": b.base + "/second"}}}, session)
+        expect("Here is the second page" in text, f"the page: {text[-500:]}")
+        return session
+
+    def running():
+        return len(list((cache / "browser/exchange").iterdir()))
+
+    try:
+        for _ in range(100):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.1)
+        for _ in range(6):
+            post(None, visit(), "DELETE")
+        for _ in range(100):
+            if running() == 0:
+                break
+            time.sleep(0.1)
+        expect(running() == 0, f"no browser after the sessions: {running()}")
+        for _ in range(6):
+            visit()
+        expect(running() == 4, f"four browsers: {running()}")
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
 def closing_forgets_the_page(b):
     b.go("/")
     b.do("close")
     b.fails("snapshot", "browser_navigate")
 
 
-OURS = [refs_stay_stable, covered_elements_are_not_clicked, other_hosts_are_blocked, local_files_are_out_of_reach,
+OURS = [refs_stay_stable, covered_elements_are_not_clicked, other_hosts_are_blocked, pages_send_nothing_unchecked, secrets_at_the_end_of_large_bodies_are_found,
+        local_files_are_out_of_reach, shortened_texts_show_no_part_of_a_secret, browsers_close_with_their_sessions,
         secrets_are_entered_unseen, code_of_models_sees_no_secret, secrets_are_not_split, deep_pages_are_explained,
         calls_that_must_fail_are_not_asked_about, secrets_wait_for_pages_without_code,
         certificate_warnings_take_no_input, hidden_files_are_not_uploaded, downloads_are_returned_as_files,
@@ -671,7 +800,7 @@ def main():
         environment = {"MIMIR_CONFIG_DIR": str(config), "MIMIR_CACHE_DIR": str(folder / "cache"),
                        "SHOP_PASSWORD": "correct-horse-battery"}
         ours = Browser(Client([MIMIR, "serve"], workspace, environment), base)
-        ours.upload, ours.secret_base, ours.tls = "upload.txt", secret_base, tls
+        ours.upload, ours.secret_base, ours.tls, ours.workspace, ours.environment = "upload.txt", secret_base, tls, workspace, environment
         passed = run("mimir", chosen(BOTH + OURS), ours)
         ours.client.close()
         program = next(path for path in ["/usr/bin/chromium", "/usr/lib/chromium/chromium"] if os.path.exists(path))

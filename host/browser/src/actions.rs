@@ -18,7 +18,7 @@ mod tabs_and_files;
 
 use input::{click, fill_form, type_text};
 use monitoring::{console, request, requests};
-use reading::{evaluate, find, screenshot, snapshot, wait_for};
+use reading::{evaluate, find, pdf, screenshot, snapshot, wait_for};
 use tabs_and_files::{downloads, handle_dialog, tabs, upload};
 
 /// Maximum size of a result of JavaScript, a console or a list of requests, in bytes.
@@ -112,19 +112,7 @@ async fn perform_on_page(
         PageAction::WaitFor(args) => wait_for(page, &args, context).await,
         PageAction::Evaluate(args) => evaluate(page, &args).await,
         PageAction::Screenshot(args) => screenshot(page, &args).await,
-        PageAction::PdfSave => {
-            let data = page.pdf().await?;
-            let size = mimir_core::text::bytes(data.len() as u64);
-            Ok(
-                ActionReport::with_result(format!("PDF of the page, {size}")).attach(
-                    Content::File {
-                        data,
-                        mime_type: "application/pdf".to_owned(),
-                        name: "page.pdf".to_owned(),
-                    },
-                ),
-            )
-        }
+        PageAction::PdfSave(args) => pdf(page, &args).await,
         PageAction::Resize(args) => {
             let size = json!({
                 "width": args.width, "height": args.height, "deviceScaleFactor": 0, "mobile": false
@@ -163,9 +151,10 @@ async fn go_back(page: &Page<'_>) -> Result<ActionReport, ToolError> {
     Ok(ActionReport::after_action())
 }
 
-/// Cuts off a long text, and says so.
-fn cut(text: &str) -> String {
-    let short = mimir_core::text::prefix_bytes(text, TEXT_MAX.min(text.len()));
+/// Cuts off a long text of a page, and says so. Secrets are hidden first: a part of one would not be masked.
+fn cut(page: &Page<'_>, mut text: String) -> String {
+    page.browser.gate.hide_entered_secrets(&mut text);
+    let short = mimir_core::text::prefix_bytes(&text, TEXT_MAX.min(text.len()));
     if short.len() < text.len() {
         format!(
             "{short}\n(cut off after {} of {} bytes)",
@@ -173,6 +162,6 @@ fn cut(text: &str) -> String {
             text.len()
         )
     } else {
-        short.to_owned()
+        text
     }
 }

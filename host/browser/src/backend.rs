@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use mimir_core::backend::{Backend, BoxFuture, RawResult, ToolAssessment};
 use mimir_core::needs::{ANY_HOST, HostNeed};
+use mimir_core::network::RequestTarget;
 use mimir_core::outcome::ToolOutput;
 use mimir_core::pipeline::Checked;
 use mimir_core::tool::{InvalidToolName, ToolOrigin, ToolSource, ToolTrust};
@@ -16,7 +17,7 @@ use sha2::{Digest, Sha256};
 
 use crate::page_view::{CurrentPage, PageView};
 use crate::secret_entry::could_split_secret;
-use crate::session::{BrowserSessions, call_name};
+use crate::session::{BrowserSessions, call_digest};
 use crate::tools::{ACTIONS, ActionKind, ActionTool, PageAction, split_combined, tool_schemas};
 
 /// The name of the plugin, and the prefix of the tools' names.
@@ -164,10 +165,10 @@ impl Backend for BrowserTool {
         call: &'a Checked,
     ) -> BoxFuture<'a, Result<Option<ToolAssessment>, ToolError>> {
         let assessed = self.resolve(call.arguments()).map(|(tool, action)| {
-            let name = call_name(call.context(), call.arguments());
             let session = &call.context().session_id;
             let view = if action.depends_on_page() {
-                self.sessions.assess_page(session, name)
+                let digest = call_digest(call.context(), call.arguments());
+                self.sessions.assess_page(session, digest)
             } else {
                 self.sessions.current_page(session)
             };
@@ -176,11 +177,19 @@ impl Backend for BrowserTool {
                 &action,
                 &view,
                 self.sessions.has_secrets(),
+                &|target| self.sessions.element_label(session, target),
             ))
         });
         Box::pin(std::future::ready(assessed))
     }
+
+    fn end_session(&self, session: &str) {
+        self.sessions.end_session(session);
+    }
 }
+
+/// Returns role and name of the element that a ref names, as the page shows it.
+type ElementLabels<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Assesses an action on a page. `has_secrets` is true if a secret may be entered into pages of some host.
 fn assess_action(
@@ -188,6 +197,7 @@ fn assess_action(
     action: &PageAction,
     view: &PageView,
     has_secrets: bool,
+    labels: ElementLabels<'_>,
 ) -> ToolAssessment {
     let page = view.shown();
     let is_upload = matches!(action, PageAction::FileUpload(args) if !args.paths.is_empty());
@@ -203,7 +213,7 @@ fn assess_action(
     // Its masking cannot be relied on: code can change the form of a text, and a picture is not masked.
     let is_revealing = matches!(
         action,
-        PageAction::Evaluate(_) | PageAction::Screenshot(_) | PageAction::PdfSave
+        PageAction::Evaluate(_) | PageAction::Screenshot(_) | PageAction::PdfSave(_)
     );
     if has_secret && is_revealing {
         risks.push("a secret was entered into a page, and the result may show it");
@@ -217,7 +227,14 @@ fn assess_action(
     let each_time = !risks.is_empty();
     let is_listed = page.is_some_and(|page| page.is_listed);
     let needs_approval = each_time || (tool.kind == ActionKind::Act && !is_listed);
-    let place = page.map_or_else(String::new, |page| format!(" on {}", page.origin));
+    // A page that is opened has nothing to do with the one that is shown.
+    let opens_page = tool.kind == ActionKind::Open;
+    let place = if opens_page {
+        opened_origin(action)
+    } else {
+        page.map(|page| page.origin.clone())
+    };
+    let place = place.map_or_else(String::new, |origin| format!(" on {origin}"));
     ToolAssessment {
         approval: if needs_approval && !is_futile {
             Decision::Ask
@@ -229,9 +246,9 @@ fn assess_action(
         } else {
             RiskLevel::Medium
         },
-        summary: mimir_core::text::visible(&format!("{}{place}", summary(tool, action))),
+        summary: mimir_core::text::visible(&format!("{}{place}", summary(tool, action, labels))),
         risks: risks.into_iter().map(str::to_owned).collect(),
-        scope: page.map(|page| page.origin.clone()),
+        scope: page.filter(|_| !opens_page).map(|page| page.origin.clone()),
         each_time,
     }
 }
@@ -249,15 +266,55 @@ fn runs_where_secrets_go(action: &PageAction, page: Option<&CurrentPage>) -> boo
     is_in_frame || page.is_none_or(|page| page.takes_secret)
 }
 
-/// Describes an action for the person who is asked about it.
-fn summary(tool: &ActionTool, action: &PageAction) -> String {
-    let named = |element: &Option<String>, target: &str| match element {
-        Some(element) => format!("\"{element}\" ({target})"),
+/// Returns the origin of the page that an action opens by its address.
+fn opened_origin(action: &PageAction) -> Option<String> {
+    let url = match action {
+        PageAction::Navigate(args) => Some(&args.url),
+        PageAction::Tabs(args) => args.url.as_ref(),
+        _ => None,
+    };
+    let target = RequestTarget::parse(url?).ok()?;
+    Some(target.origin().to_string())
+}
+
+/// Maximum length of the model's name of an element, in characters.
+const ELEMENT_NAME_MAX: usize = 80;
+
+/// Names an element for the person: as the page shows it, and with the name that the model uses if it is another one.
+fn element_name(target: &str, element: Option<&String>, labels: ElementLabels<'_>) -> String {
+    let label = labels(target);
+    let shown = match &label {
+        Some(label) => format!("{label} ({target})"),
         None => target.to_owned(),
     };
+    let element = element.map(|element| element.trim()).unwrap_or_default();
+    let is_same = label
+        .as_ref()
+        .is_some_and(|label| label.contains(&Value::from(element).to_string()));
+    if element.is_empty() || is_same {
+        return shown;
+    }
+    let quoted = Value::from(mimir_core::text::prefix(element, ELEMENT_NAME_MAX));
+    format!("{shown}, which the model calls {quoted},")
+}
+
+/// Describes an action for the person who is asked about it.
+fn summary(tool: &ActionTool, action: &PageAction, labels: ElementLabels<'_>) -> String {
+    let named =
+        |element: &Option<String>, target: &str| element_name(target, element.as_ref(), labels);
     match action {
         PageAction::Click(args) => format!("click {}", named(&args.element, &args.target)),
         PageAction::Hover(args) => format!("hover over {}", named(&args.element, &args.target)),
+        PageAction::Drag(args) => format!(
+            "drag {} to {}",
+            named(&args.start_element, &args.start_target),
+            named(&args.end_element, &args.end_target)
+        ),
+        PageAction::SelectOption(args) => format!(
+            "select {} in {}",
+            Value::from(args.values.join(", ")),
+            named(&args.element, &args.target)
+        ),
         PageAction::Type(args) => {
             let what = match &args.secret {
                 Some(secret) => format!("the secret {secret}"),
@@ -284,10 +341,15 @@ mod tests {
 
     use super::*;
 
-    fn assessed(action: &str, arguments: Value, view: &PageView) -> (Decision, bool) {
+    fn assessment(action: &str, arguments: Value, view: &PageView) -> ToolAssessment {
         let tool = ActionTool::find(action).unwrap();
         let action = tool.parse(arguments).unwrap();
-        let assessment = assess_action(tool, &action, view, true);
+        let labels = |target: &str| (target == "e1").then(|| "button \"Delete\"".to_owned());
+        assess_action(tool, &action, view, true, &labels)
+    }
+
+    fn assessed(action: &str, arguments: Value, view: &PageView) -> (Decision, bool) {
+        let assessment = assessment(action, arguments, view);
         (assessment.approval, assessment.each_time)
     }
 
@@ -298,6 +360,68 @@ mod tests {
             has_secret: false,
             takes_secret: false,
             has_file_chooser: false,
+        }
+    }
+
+    #[test]
+    fn card_names_the_host_that_is_opened() {
+        let view = PageView::Shown(listed_page());
+        let url = "http://other.example:8080/a";
+        for (action, arguments) in [
+            ("navigate", json!({"url": url})),
+            ("tabs", json!({"action": "new", "url": url})),
+        ] {
+            let assessment = assessment(action, arguments, &view);
+            assert!(
+                assessment
+                    .summary
+                    .ends_with(" on http://other.example:8080"),
+                "{assessment:?}"
+            );
+            assert_eq!(assessment.scope, None, "{action}");
+        }
+        let back = assessment("navigate_back", json!({}), &view);
+        assert_eq!((&*back.summary, back.scope), ("go back", None));
+        let click = assessment("click", json!({"target": "e1"}), &view);
+        assert_eq!(click.scope.as_deref(), Some("https://shop.example"));
+    }
+
+    #[test]
+    fn card_names_elements_as_the_page_does() {
+        let view = PageView::Shown(listed_page());
+        for (target, element, expected) in [
+            (
+                "e1",
+                "Delete",
+                "click button \"Delete\" (e1) on https://shop.example",
+            ),
+            (
+                "e1",
+                "Help",
+                "click button \"Delete\" (e1), which the model calls \"Help\", on https://shop.example",
+            ),
+            ("e2", "", "click e2 on https://shop.example"),
+            (
+                "#x",
+                "a\" on https://b",
+                "click #x, which the model calls \"a\\\" on https://b\", on https://shop.example",
+            ),
+        ] {
+            let arguments = json!({"target": target, "element": element});
+            assert_eq!(assessment("click", arguments, &view).summary, expected);
+        }
+    }
+
+    #[test]
+    fn closing_and_resizing_change_the_browser() {
+        for (action, arguments) in [
+            ("close", json!({})),
+            ("resize", json!({"width": 10, "height": 10})),
+        ] {
+            let tool = ActionTool::find(action).unwrap();
+            assert_eq!(tool.kind, ActionKind::Control, "{action}");
+            let view = PageView::Closed;
+            assert_eq!(assessed(action, arguments, &view), (Decision::Allow, false));
         }
     }
 

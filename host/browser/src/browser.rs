@@ -16,11 +16,17 @@ use crate::tab::Tab;
 mod events;
 mod network_events;
 
+pub(crate) use events::file_name;
+
 /// Maximum number of tabs. A page that opens more has them closed.
 pub(crate) const TABS_MAX: usize = 20;
 
 /// Maximum number of attached frames and workers of other processes.
 const TARGETS_MAX: usize = 200;
+
+/// Code that runs in a worker before its own: the browser does not pause the request for the script of a worker that
+/// another worker starts.
+const WITHOUT_WORKERS: &str = "delete self.Worker";
 
 /// Time limit for setting up a new target.
 const SETUP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -286,6 +292,9 @@ impl Browser {
             // A service worker would answer in place of the network, unseen.
             commands.push(("Network.setBypassServiceWorker", json!({"bypass": true})));
         }
+        if kind == "worker" {
+            commands.push(("Runtime.evaluate", json!({"expression": WITHOUT_WORKERS})));
+        }
         commands.push(("Target.setAutoAttach", auto_attach()));
         if kind == "page" {
             commands.push((
@@ -307,7 +316,8 @@ impl Browser {
             match command.finish(SETUP_TIMEOUT).await {
                 // Not every kind of worker has frames or workers of its own.
                 Err(CdpError::Refused { .. })
-                    if !is_document || method == "Target.setAutoAttach" => {}
+                    if (!is_document && method != "Runtime.evaluate")
+                        || method == "Target.setAutoAttach" => {}
                 result => {
                     result?;
                 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use mimir_core::config::{SandboxMode, SandboxSettings};
 use mimir_core::launch::LaunchSpec;
+use serde_json::{Map, Value};
 
 /// A browser of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,9 +52,8 @@ pub fn trial_launch(program: &Path) -> LaunchSpec {
     let fit =
         |argument: &&str| !["--remote-debugging-pipe", "--no-startup-window"].contains(argument);
     args.extend(ARGUMENTS.into_iter().filter(fit).map(str::to_owned));
-    for argument in ["--user-data-dir=/tmp/profile", "--dump-dom", "about:blank"] {
-        args.push(argument.to_owned());
-    }
+    args.push(format!("--user-data-dir={MEMORY_PROFILE}"));
+    args.extend(["--dump-dom", "about:blank"].map(str::to_owned));
     LaunchSpec {
         name: "browser".to_owned(),
         args,
@@ -93,28 +93,73 @@ pub(crate) fn find_program() -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// Starts the program with the pipes of the protocol at descriptors 3 and 4, which are its standard input and output. The
-/// proxy's address comes from the sandbox; its login is given to the browser later, by the protocol.
-macro_rules! start_script {
-    ($before:literal, $after:literal) => {
-        concat!(
-            "address=${http_proxy##*@}; ",
-            $before,
-            "\"$0\" --proxy-server=\"http://${address%/}\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null",
-            $after
-        )
+/// Settings in a profile: the browser loads no page before it is opened. It does not pause the requests for pages that
+/// another page names in speculation rules.
+const PREFERENCES: &str = r#"{"net":{"network_prediction_options":2}}"#;
+
+/// The file of these settings, below the folder of a profile.
+const PREFERENCES_FILE: [&str; 2] = ["Default", "Preferences"];
+
+/// Maximum size of this file in bytes.
+const PREFERENCES_MAX: u64 = 64 << 20;
+
+/// The folder of a profile in memory: `/tmp` of the sandbox.
+const MEMORY_PROFILE: &str = "/tmp/profile";
+
+/// Adds the settings to a stored profile, and creates its folder if needed. The browser can write there, too.
+pub(crate) fn prepare_profile(folder: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let stored = mimir_core::files::read_below(folder, &PREFERENCES_FILE, PREFERENCES_MAX);
+    let stored = match stored {
+        Ok(stored) => stored,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(error),
     };
+    // The browser replaces settings that it cannot read, too.
+    let mut settings = match serde_json::from_slice(&stored) {
+        Ok(settings @ Value::Object(_)) => settings,
+        _ => Value::Object(Map::new()),
+    };
+    let network = &mut settings["net"];
+    if !network.is_object() {
+        *network = Value::Object(Map::new());
+    }
+    network["network_prediction_options"] = 2.into();
+    let text = settings.to_string();
+    mimir_core::files::write_below(folder, &PREFERENCES_FILE, text.as_bytes())
 }
 
-/// Starts a browser without a profile.
-const START: &str = start_script!("exec ", "");
+/// Returns the script that starts the program with the pipes of the protocol at descriptors 3 and 4, which are its
+/// standard input and output. The proxy's address comes from the sandbox; its login is given to the browser later, by
+/// the protocol.
+fn start_script(has_stored_profile: bool) -> String {
+    let start =
+        "\"$0\" --proxy-server=\"http://${address%/}\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null";
+    let address = "address=${http_proxy##*@}";
+    if has_stored_profile {
+        // The sandbox ends with this script, and the process that stores cookies needs a moment after the program has
+        // ended.
+        return format!("{address}; {start}; sleep 1");
+    }
+    let [folder, file] = PREFERENCES_FILE;
+    let folder = format!("{MEMORY_PROFILE}/{folder}");
+    format!(
+        "{address}; mkdir -p {folder} && printf %s '{PREFERENCES}' >{folder}/{file} && exec {start}"
+    )
+}
 
-/// Starts a browser with a profile. The sandbox ends with this script, and the process that stores cookies needs a moment
-/// after the program has ended.
-const START_WITH_PROFILE: &str = start_script!("", "; sleep 1");
+/// Features that are switched off. Those in the last two lines send requests, chosen by pages or servers, which the
+/// browser does not pause.
+const DISABLED_FEATURES: &str = concat!(
+    "--disable-features=AutofillServerCommunication,OptimizationHints,MediaRouter,Translate,",
+    "NetworkTimeServiceQuerying,InterestFeedContentSuggestions,CertificateTransparencyComponentUpdater,",
+    "DialMediaRouteProvider,GlobalMediaControls,HttpsUpgrades,HttpsFirstBalancedModeAutoEnable,",
+    "BackgroundFetch,FedCm,WebPayments,ServiceWorkerPaymentApps,Reporting,NetworkErrorLogging,DocumentReporting,",
+    "EarlyHintsPreloadForNavigation,SignedHTTPExchange,DeviceBoundSessions,InterestGroupStorage,FencedFrames",
+);
 
 /// Arguments of the program. Its own sandbox stays on.
-const ARGUMENTS: [&str; 34] = [
+const ARGUMENTS: [&str; 35] = [
     "--headless=new",
     "--remote-debugging-pipe",
     "--no-startup-window",
@@ -139,7 +184,9 @@ const ARGUMENTS: [&str; 34] = [
     "--disable-breakpad",
     "--disable-crash-reporter",
     "--disable-search-engine-choice-screen",
-    "--disable-features=AutofillServerCommunication,OptimizationHints,MediaRouter,Translate,NetworkTimeServiceQuerying,InterestFeedContentSuggestions,CertificateTransparencyComponentUpdater,DialMediaRouteProvider,GlobalMediaControls,HttpsUpgrades,HttpsFirstBalancedModeAutoEnable",
+    // A shared worker has no page whose requests could be paused with its own.
+    "--disable-shared-workers",
+    DISABLED_FEATURES,
     "--disable-ipc-flooding-protection",
     "--disable-popup-blocking",
     "--disable-prompt-on-repost",
@@ -172,19 +219,14 @@ impl BrowserLaunch<'_> {
     /// Returns the program to launch: in the sandbox of commands, without the workspace, and with the proxy as its only
     /// network.
     pub(crate) fn spec(&self) -> LaunchSpec {
-        let profile = self.profile.map_or_else(
-            || "/tmp/profile".to_owned(),
-            |profile| profile.display().to_string(),
-        );
+        let profile = self.profile.unwrap_or(Path::new(MEMORY_PROFILE)).display();
         let (width, height) = self.window;
-        let script = match self.profile {
-            None => START,
-            Some(_) => START_WITH_PROFILE,
-        };
-        let mut args = vec!["/bin/sh".to_owned(), "-c".to_owned(), script.to_owned()];
+        let script = start_script(self.profile.is_some());
+        let mut args = vec!["/bin/sh".to_owned(), "-c".to_owned(), script];
         args.push(self.program.display().to_string());
         args.extend(ARGUMENTS.map(str::to_owned));
         args.push(format!("--user-data-dir={profile}"));
+        args.push(format!("--profile-directory={}", PREFERENCES_FILE[0]));
         args.push(format!("--window-size={width},{height}"));
         let mut private = vec![self.exchange.to_owned()];
         private.extend(self.profile.map(Path::to_owned));
@@ -224,6 +266,44 @@ mod tests {
         for path in PATHS {
             assert_ne!(product_name(Path::new(path)), "browser", "{path}");
         }
+    }
+
+    #[test]
+    fn stored_profile_keeps_its_settings_and_loads_no_page_ahead() {
+        let folder = tempfile::tempdir().unwrap();
+        let profile = folder.path().join("work");
+        let file = profile.join("Default").join("Preferences");
+        let expected = serde_json::json!(2);
+        for (stored, other) in [
+            (None, Value::Null),
+            (Some(r#"{"net":{"x":1},"a":"b"}"#), "b".into()),
+            (Some(r#"{"net":3,"a":"b"}"#), "b".into()),
+            (Some("broken"), Value::Null),
+            (Some("[]"), Value::Null),
+        ] {
+            if let Some(stored) = stored {
+                std::fs::write(&file, stored).unwrap();
+            }
+            prepare_profile(&profile).unwrap();
+            let settings: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+            assert_eq!(settings["net"]["network_prediction_options"], expected);
+            assert_eq!(settings["a"], other, "{stored:?}");
+        }
+        let in_memory: Value = serde_json::from_str(PREFERENCES).unwrap();
+        assert_eq!(in_memory["net"]["network_prediction_options"], expected);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn stored_profile_is_not_followed_through_links() {
+        let folder = tempfile::tempdir().unwrap();
+        let (profile, other) = (folder.path().join("work"), folder.path().join("other"));
+        std::fs::create_dir_all(profile.join("Default")).unwrap();
+        std::fs::write(&other, "text").unwrap();
+        std::os::unix::fs::symlink(&other, profile.join("Default").join("Preferences")).unwrap();
+        // The link may be replaced, or refused.
+        let _ = prepare_profile(&profile);
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), "text");
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod capture;
 mod cdp;
 mod chromium;
 mod fields;
+mod folders;
 mod keyboard;
 mod page;
 mod page_view;

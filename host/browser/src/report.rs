@@ -135,7 +135,8 @@ async fn update_title(page: &Page<'_>) {
     if page.dialog().is_none()
         && let Ok(title) = page.evaluate("document.title").await
     {
-        let title = crate::tab::shorten(title.as_str().unwrap_or_default());
+        let title = title.as_str().unwrap_or_default();
+        let title = page.browser.gate.shorten(title);
         page.with_tab(|tab| tab.title = title);
     }
 }

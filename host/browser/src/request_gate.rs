@@ -2,15 +2,16 @@
 //!
 //! The browser pauses each request of a page until [`RequestGate::judge`] has allowed it by method and URL. Behind it,
 //! the browser reaches other machines only through a proxy, which accepts just the origins that were allowed before, and
-//! resolves and checks their addresses. So a request that was not paused, such as that of a web socket or of the browser
-//! itself, reaches no other origin.
+//! resolves and checks their addresses. Of plain HTTP, the proxy accepts only the requests that were allowed. In a TLS
+//! tunnel, it sees no requests: one that was not paused, such as that of a web socket, reaches no other origin. The
+//! features of the browser that would send others are switched off (see `chromium`).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use mimir_core::backend::BoxFuture;
-use mimir_core::network::{HostPattern, NetworkPolicy, RequestTarget};
+use mimir_core::network::{HostPattern, NetworkPolicy, RequestTarget, UrlScheme};
 use mimir_core::pipeline::{EffectGate, EgressPermission, OutgoingRequest};
 use mimir_core::{ToolError, ToolErrorCode};
 use mimir_net::{
@@ -18,6 +19,7 @@ use mimir_net::{
     RequestLimits, RequestPermit, SessionServerDialer, TlsRoots,
 };
 use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
 use tokio::sync::{Semaphore, watch};
 
 /// Limits of a connection of a browser. Pages keep connections open for as long as they are shown.
@@ -39,8 +41,14 @@ const WAITING_MAX: usize = 256;
 /// Maximum number of origins that a browser may reach, over its lifetime.
 const ORIGINS_MAX: usize = 4096;
 
-/// Maximum number of bytes of a body that are scanned for secrets.
-const SCANNED_BODY_MAX: usize = 1 << 20;
+/// Maximum number of allowed requests that are remembered until the proxy has sent them. A cached one is never sent.
+const ALLOWED_REQUESTS_MAX: usize = 8192;
+
+/// Size of the chunks in which a body is scanned for secrets, in bytes.
+const SCANNED_CHUNK: usize = 256 << 10;
+
+/// Maximum length of a stored text of a page, such as a title or a URL, in characters.
+const TEXT_MAX: usize = 2000;
 
 /// A paused request.
 #[derive(Debug, Clone)]
@@ -65,10 +73,39 @@ pub(crate) struct RequestGate {
     call: watch::Sender<GateCall>,
     /// The origins that were allowed, each with the best permission that it got.
     permitted: Mutex<HashMap<String, EgressPermission>>,
+    allowed: Mutex<AllowedRequests>,
     guard: Arc<PolicyGuard>,
     waiting: Semaphore,
     /// The secrets that were entered into pages.
     entered: Mutex<Vec<EnteredSecret>>,
+}
+
+/// The requests that were allowed last, by the digests of their methods and URLs.
+#[derive(Default)]
+struct AllowedRequests(VecDeque<[u8; 32]>);
+
+impl AllowedRequests {
+    fn digest(method: &str, target: &RequestTarget) -> [u8; 32] {
+        Sha256::digest(format!("{method} {target}")).into()
+    }
+
+    fn add(&mut self, method: &str, target: &RequestTarget) {
+        // The browser asks the server of another origin first, by itself (CORS).
+        for method in [method, "OPTIONS"] {
+            let request = Self::digest(method, target);
+            if self.0.contains(&request) {
+                continue;
+            }
+            if self.0.len() >= ALLOWED_REQUESTS_MAX {
+                self.0.pop_front();
+            }
+            self.0.push_back(request);
+        }
+    }
+
+    fn contains(&self, method: &str, target: &RequestTarget) -> bool {
+        self.0.contains(&Self::digest(method, target))
+    }
 }
 
 /// A secret that was entered into a page.
@@ -100,6 +137,7 @@ impl RequestGate {
         Arc::new(Self {
             call: watch::Sender::new(GateCall::default()),
             permitted: Mutex::default(),
+            allowed: Mutex::default(),
             guard: Arc::new(PolicyGuard::new(NetworkPolicy::default())),
             waiting: Semaphore::new(WAITING_MAX),
             entered: Mutex::default(),
@@ -135,6 +173,7 @@ impl RequestGate {
         if *self.guard.policy() != now.policy {
             // Origins that were removed from the settings are no longer listed.
             self.permitted.lock().clear();
+            self.allowed.lock().0.clear();
             self.guard.set(now.policy.clone());
         }
     }
@@ -165,6 +204,18 @@ impl RequestGate {
             if !form.is_empty() && text.contains(form.as_str()) {
                 *text = text.replace(form.as_str(), HIDDEN_SECRET);
             }
+        }
+    }
+
+    /// Returns a text of a page for the result, shortened. Secrets are hidden first: a part of one would not be masked.
+    pub(crate) fn shorten(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        self.hide_entered_secrets(&mut text);
+        let short = mimir_core::text::prefix(&text, TEXT_MAX);
+        if short.len() < text.len() {
+            format!("{short}…")
+        } else {
+            text
         }
     }
 
@@ -214,6 +265,7 @@ impl RequestGate {
             };
             let permission = result?;
             self.record_permission(&target, permission)?;
+            self.allowed.lock().add(&request.method, &target);
             return Ok(());
         }
     }
@@ -236,6 +288,27 @@ impl RequestGate {
             *known = permission;
         }
         Ok(())
+    }
+
+    /// Fails for a request of plain HTTP that was not judged, and records it: the browser has sent it without pausing it.
+    fn check_was_allowed(&self, request: &OutboundRequest<'_>) -> Result<(), ToolError> {
+        let (target, method) = (request.target, request.method.as_str());
+        if target.scheme() != UrlScheme::Http || self.allowed.lock().contains(method, target) {
+            return Ok(());
+        }
+        if let Some(effects) = self.call.borrow().effects.clone() {
+            let unpaused = OutgoingRequest {
+                target,
+                method,
+                headers: &[],
+                body: request.body,
+            };
+            effects.refused(unpaused, ToolErrorCode::PolicyDenied);
+        }
+        Err(ToolError::policy_denied(format!(
+            "{method} to `{}` was not sent: the browser did not submit it to the check of its method and URL",
+            target.origin()
+        )))
     }
 
     fn permit_of(&self, target: &RequestTarget) -> Result<RequestPermit, ToolError> {
@@ -294,11 +367,9 @@ async fn judge_by(
     } else {
         effects.request_without_asking(outgoing).await?
     };
-    let body = body.as_bytes();
-    let body = body.get(..SCANNED_BODY_MAX).unwrap_or(body);
-    if !body.is_empty() {
-        let mut scanner = effects.upload_scanner();
-        let mut found = scanner.scan_chunk(body)?;
+    let mut scanner = effects.upload_scanner();
+    for chunk in body.as_bytes().chunks(SCANNED_CHUNK) {
+        let mut found = scanner.scan_chunk(chunk)?;
         while let Some(rule) = found {
             if !request.may_ask {
                 return Err(ToolError::policy_denied(format!(
@@ -336,7 +407,9 @@ impl RequestAuthorizer for RequestGate {
         &'a self,
         request: OutboundRequest<'a>,
     ) -> BoxFuture<'a, Result<RequestPermit, ToolError>> {
-        let permit = self.permit_of(request.target);
+        let permit = self
+            .permit_of(request.target)
+            .and_then(|permit| self.check_was_allowed(&request).map(|()| permit));
         Box::pin(std::future::ready(permit))
     }
 }
@@ -379,7 +452,57 @@ impl SessionServerDialer for RequestGate {
 
 #[cfg(test)]
 mod tests {
+    use mimir_core::network::NetworkVerdict;
+
     use super::*;
+
+    #[tokio::test]
+    async fn requests_of_plain_http_pass_only_as_they_were_judged() {
+        let gate = RequestGate::new();
+        let target = |url: &str| RequestTarget::parse(url).unwrap();
+        let judged = target("http://a.example/order?n=1");
+        gate.record_permission(&judged, EgressPermission::Listed)
+            .unwrap();
+        gate.allowed.lock().add("POST", &judged);
+        gate.record_permission(&target("https://a.example/"), EgressPermission::Listed)
+            .unwrap();
+        for (method, url, passes) in [
+            (http::Method::POST, "http://a.example/order?n=1", true),
+            (http::Method::OPTIONS, "http://a.example/order?n=1", true),
+            (http::Method::GET, "http://a.example/order?n=1", false),
+            (http::Method::POST, "http://a.example/order?n=2", false),
+            (http::Method::POST, "http://b.example/order?n=1", false),
+            (http::Method::CONNECT, "https://a.example/", true),
+            (http::Method::CONNECT, "https://b.example/", false),
+        ] {
+            let request = OutboundRequest {
+                target: &target(url),
+                method: &method,
+                headers: &http::HeaderMap::new(),
+                body: false,
+                hop: 0,
+                verdict: &NetworkVerdict::Allowed(None),
+            };
+            let result = gate.authorize(request).await;
+            assert_eq!(result.is_ok(), passes, "{method} {url}: {result:?}");
+        }
+        for number in 0..ALLOWED_REQUESTS_MAX {
+            let other = target(&format!("http://a.example/{number}"));
+            gate.allowed.lock().add("GET", &other);
+        }
+        assert!(!gate.allowed.lock().contains("POST", &judged));
+        assert_eq!(gate.allowed.lock().0.len(), ALLOWED_REQUESTS_MAX);
+    }
+
+    #[test]
+    fn shortened_text_shows_no_part_of_an_entered_secret() {
+        let gate = RequestGate::new();
+        gate.add_entered_secret("correct-horse", &[]);
+        let start = "A".repeat(TEXT_MAX - 4);
+        let shown = gate.shorten(&format!("{start}correct-horse"));
+        assert!(!shown.contains("corr"), "{shown}");
+        assert!(shown.starts_with(&start) && shown.ends_with('…'));
+    }
 
     #[test]
     fn entered_secrets_pass_to_their_hosts_only() {

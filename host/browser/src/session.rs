@@ -1,8 +1,9 @@
 //! One browser per session: started by the first call, and stopped when it is not used.
 
-use std::collections::HashMap;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use mimir_core::backend::BoxFuture;
@@ -13,13 +14,15 @@ use mimir_core::pipeline::EffectGate;
 use mimir_core::{Approved, Content, ToolError};
 use mimir_net::Proxy;
 use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::time::Instant;
 
 use crate::actions;
 use crate::browser::Browser;
 use crate::cdp::CdpClient;
-use crate::chromium::{BrowserLaunch, find_program};
+use crate::chromium::{BrowserLaunch, find_program, prepare_profile};
+use crate::folders::{ExchangeFolder, lock_profile};
 use crate::page::page_error;
 use crate::page_view::PageView;
 use crate::request_gate::RequestGate;
@@ -73,8 +76,48 @@ pub struct BrowserSessions {
     port: Arc<dyn BrowserPort>,
     options: Mutex<Arc<BrowserOptions>>,
     slots: Mutex<HashMap<String, Arc<SessionSlot>>>,
-    /// The pages for which calls were assessed, by call.
-    assessed: Mutex<HashMap<String, PageView>>,
+    /// The pages for which calls were assessed, by session.
+    assessed: Mutex<HashMap<String, AssessedPages>>,
+}
+
+/// The digest of a call: of its id and its arguments.
+pub(crate) type CallDigest = [u8; 32];
+
+/// The pages for which calls of a session were assessed that have not run, oldest first.
+#[derive(Default)]
+struct AssessedPages {
+    pages: VecDeque<(CallDigest, PageView)>,
+    /// True if pages were removed, so that a call without one may have been assessed.
+    is_incomplete: bool,
+}
+
+/// The page for which a call was assessed.
+enum PageAtAssessment {
+    /// This page.
+    Known(PageView),
+    /// A rule of a person decided, without an assessment.
+    NotAssessed,
+    /// Not known any more, if the call was assessed.
+    Forgotten,
+}
+
+/// Maximum number of assessed calls of a session that have not run.
+const ASSESSED_MAX: usize = 1000;
+
+impl AssessedPages {
+    fn add(&mut self, call: CallDigest, page: PageView) {
+        self.pages.retain(|(known, _)| *known != call);
+        if self.pages.len() >= ASSESSED_MAX {
+            self.pages.pop_front();
+            self.is_incomplete = true;
+        }
+        self.pages.push_back((call, page));
+    }
+
+    fn take(&mut self, call: &CallDigest) -> Option<PageView> {
+        let at = self.pages.iter().position(|(known, _)| known == call)?;
+        self.pages.remove(at).map(|(_, page)| page)
+    }
 }
 
 /// The browser of one session. The lock is held during a call, so that calls run one after the other.
@@ -84,32 +127,21 @@ struct SessionSlot {
     last_use: Mutex<Option<Instant>>,
 }
 
+impl SessionSlot {
+    /// Closes the browser, after the calls that use it.
+    async fn close(&self) {
+        let mut running = self.running.lock().await;
+        if let Some(running) = running.take() {
+            running.browser.close().await;
+        }
+    }
+}
+
 struct RunningBrowser {
     browser: Arc<Browser>,
     exchange: ExchangeFolder,
-}
-
-/// The folder that a browser shares with this process. Removed on drop.
-struct ExchangeFolder(PathBuf);
-
-impl ExchangeFolder {
-    fn create_in(parent: &std::path::Path) -> std::io::Result<Self> {
-        use std::sync::atomic::{AtomicU64, Ordering};
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let folder = parent.join(format!("{}-{number}", std::process::id()));
-        // A folder of an earlier process with the same id.
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(folder.join("downloads"))?;
-        std::fs::create_dir_all(folder.join("uploads"))?;
-        Ok(Self(folder))
-    }
-}
-
-impl Drop for ExchangeFolder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+    /// The lock of its profile, for as long as the browser runs.
+    _profile: Option<File>,
 }
 
 /// The call that an action belongs to.
@@ -119,7 +151,7 @@ pub(crate) struct ActionContext<'a> {
     gate: &'a RequestGate,
     sessions: &'a BrowserSessions,
     options: &'a BrowserOptions,
-    exchange: &'a std::path::Path,
+    exchange: &'a Path,
 }
 
 impl ActionContext<'_> {
@@ -244,40 +276,75 @@ impl BrowserSessions {
     }
 
     /// Returns the page that a call is about to act on, and remembers it: the call does not run on another one.
-    pub(crate) fn assess_page(&self, session: &str, call: String) -> PageView {
+    pub(crate) fn assess_page(&self, session: &str, call: CallDigest) -> PageView {
         let page = self.current_page(session);
         let mut assessed = self.assessed.lock();
-        if assessed.len() >= ASSESSED_MAX {
-            assessed.clear();
-        }
-        assessed.insert(call, page.clone());
+        let assessed = assessed.entry(session.to_owned()).or_default();
+        assessed.add(call, page.clone());
         page
     }
 
     /// Fails if the page is not the one for which the call was assessed.
-    fn check_page(&self, browser: &Browser, call: &str) -> Result<(), ToolError> {
-        let Some(assessed) = self.assessed.lock().remove(call) else {
-            // A rule of a person decided, without an assessment.
-            return Ok(());
+    fn check_page(&self, browser: &Browser, call: &Approved) -> Result<(), ToolError> {
+        let take = || {
+            let mut assessed = self.assessed.lock();
+            let Some(pages) = assessed.get_mut(&call.context().session_id) else {
+                return PageAtAssessment::NotAssessed;
+            };
+            match pages.take(&call_digest(call.context(), call.arguments())) {
+                Some(page) => PageAtAssessment::Known(page),
+                None if pages.is_incomplete => PageAtAssessment::Forgotten,
+                None => PageAtAssessment::NotAssessed,
+            }
         };
-        if assessed == PageView::from_browser(browser, &self.options.lock()) {
-            return Ok(());
+        // For all attempts of the call.
+        let assessed = call.attempt_state::<OnceLock<PageAtAssessment>>();
+        match assessed.get_or_init(take) {
+            PageAtAssessment::NotAssessed => Ok(()),
+            PageAtAssessment::Forgotten => Err(ToolError::execution(
+                "it is not known any more for which page this call was judged, because too many calls were judged \
+                 that have not run",
+            )
+            .with_remedies(["start a new session".to_owned()])),
+            PageAtAssessment::Known(page)
+                if *page == PageView::from_browser(browser, &self.options.lock()) =>
+            {
+                Ok(())
+            }
+            PageAtAssessment::Known(_) => Err(ToolError::execution(
+                "the browser shows another page than when this call was judged: call again",
+            )),
         }
-        Err(ToolError::execution(
-            "the browser shows another page than when this call was judged: call again",
-        ))
+    }
+
+    /// Returns role and name of an element as the last snapshot shows them, such as `button "Order"`. `None` if the
+    /// target is not a ref, or if another call is running.
+    pub(crate) fn element_label(&self, session: &str, target: &str) -> Option<String> {
+        let slot = self.slots.lock().get(session).map(Arc::clone)?;
+        let running = slot.running.try_lock().ok()?;
+        let state = running.as_ref()?.browser.state();
+        state.current()?.refs.label(target).map(str::to_owned)
+    }
+
+    /// Closes the browser of a session that has ended.
+    pub(crate) fn end_session(&self, session: &str) {
+        self.assessed.lock().remove(session);
+        let Some(slot) = self.slots.lock().remove(session) else {
+            return;
+        };
+        // Without a runtime, this process is about to end, and its browsers with it.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { slot.close().await });
+        }
     }
 }
 
-/// Maximum number of assessed calls that have not run.
-const ASSESSED_MAX: usize = 1000;
-
-/// Returns the name of a call for [`BrowserSessions::assess_page`]: nested calls have the id of their caller.
-pub(crate) fn call_name(
+/// Returns the digest of a call for [`BrowserSessions::assess_page`]: nested calls have the id of their caller.
+pub(crate) fn call_digest(
     context: &mimir_core::CallContext,
     arguments: &serde_json::Value,
-) -> String {
-    format!("{} {} {arguments}", context.session_id, context.request_id)
+) -> CallDigest {
+    Sha256::digest(format!("{} {arguments}", context.request_id)).into()
 }
 
 impl BrowserSessions {
@@ -294,7 +361,7 @@ impl BrowserSessions {
             if let Some(running) = running.take() {
                 running.browser.close().await;
             }
-            self.slots.lock().remove(&session);
+            self.forget(&session, &slot);
             return Ok(vec![Content::text("### Result\nThe browser is closed.")]);
         }
         let options = Arc::clone(&self.options.lock());
@@ -304,7 +371,7 @@ impl BrowserSessions {
             .is_none_or(|running| !running.browser.is_alive())
         {
             if !matches!(action, PageAction::Navigate(_) | PageAction::Tabs(_)) {
-                self.slots.lock().remove(&session);
+                self.forget(&session, &slot);
                 return Err(ToolError::not_found(
                     "no page is open: open one with browser_navigate, in the same session: a browser ends with its \
                      session",
@@ -315,7 +382,7 @@ impl BrowserSessions {
                 ]));
             }
             *running = None;
-            self.check_count(&session)?;
+            self.make_room(&session).await?;
             *running = Some(self.start(&options, &effects).await?);
             self.watch(session.clone(), &slot, options.idle);
         }
@@ -323,8 +390,7 @@ impl BrowserSessions {
             return Err(ToolError::internal("the browser was not started"));
         };
         if action.depends_on_page() {
-            let name = call_name(call.context(), call.arguments());
-            self.check_page(&running.browser, &name)?;
+            self.check_page(&running.browser, call)?;
         }
         let _scope = running.browser.gate.begin_call(effects.clone());
         let context = ActionContext {
@@ -333,7 +399,7 @@ impl BrowserSessions {
             gate: &running.browser.gate,
             sessions: self,
             options: &options,
-            exchange: &running.exchange.0,
+            exchange: running.exchange.path(),
         };
         *slot.last_use.lock() = Some(Instant::now());
         let result = actions::perform(&running.browser, action, &context).await;
@@ -341,23 +407,51 @@ impl BrowserSessions {
         result
     }
 
-    /// Fails if too many browsers of other sessions run.
-    fn check_count(&self, session: &str) -> Result<(), ToolError> {
-        let slots = self.slots.lock();
-        let others = slots.iter().filter(|(id, slot)| {
+    /// Makes sure that not too many browsers run: closes the one of another session that has been idle longest. Fails if
+    /// calls are using all of them.
+    async fn make_room(&self, session: &str) -> Result<(), ToolError> {
+        loop {
+            let mut others: Vec<(String, Arc<SessionSlot>)> = self
+                .slots
+                .lock()
+                .iter()
+                .filter(|(id, _)| *id != session)
+                .map(|(id, slot)| (id.clone(), Arc::clone(slot)))
+                .collect();
             // A locked slot is in use.
-            *id != session
-                && slot
-                    .running
-                    .try_lock()
-                    .map_or(true, |running| running.is_some())
-        });
-        if others.count() >= BROWSERS_MAX {
-            return Err(ToolError::limit_exceeded(format!(
-                "{BROWSERS_MAX} browsers run already: close one with browser_close, or wait until one is idle"
-            )));
+            others.retain(|(_, slot)| {
+                let running = slot.running.try_lock();
+                running.map_or(true, |running| running.is_some())
+            });
+            if others.len() < BROWSERS_MAX {
+                return Ok(());
+            }
+            others.retain(|(_, slot)| slot.running.try_lock().is_ok());
+            let idle = others.iter().min_by_key(|(_, slot)| *slot.last_use.lock());
+            let Some((id, slot)) = idle else {
+                return Err(ToolError::limit_exceeded(format!(
+                    "{BROWSERS_MAX} browsers are in use already: close one with browser_close, or try again later"
+                )));
+            };
+            // A call may have begun in the meantime; then another one is chosen.
+            if let Ok(mut running) = slot.running.try_lock() {
+                self.forget(id, slot);
+                if let Some(running) = running.take() {
+                    running.browser.close().await;
+                }
+            }
         }
-        Ok(())
+    }
+
+    /// Removes the slot of a session, unless the session has another one by now.
+    fn forget(&self, session: &str, slot: &Arc<SessionSlot>) {
+        let mut slots = self.slots.lock();
+        if slots
+            .get(session)
+            .is_some_and(|known| Arc::ptr_eq(known, slot))
+        {
+            slots.remove(session);
+        }
     }
 
     async fn start(
@@ -378,21 +472,17 @@ impl BrowserSessions {
                         .to_owned(),
                 ])
             })?;
-        let prepared = ExchangeFolder::create_in(&options.exchange).and_then(|folder| {
-            if let Some(profile) = &options.profile {
-                std::fs::create_dir_all(profile)?;
-            }
-            Ok(folder)
-        });
-        let exchange = prepared.map_err(|error| {
-            ToolError::unavailable(format!("cannot create a folder for the browser: {error}"))
-        })?;
+        let lock = match &options.profile {
+            Some(profile) => Some(take_profile(profile).await?),
+            None => None,
+        };
+        let exchange = ExchangeFolder::create_in(&options.exchange).map_err(folder_error)?;
         let gate = RequestGate::new();
         let proxy = gate.proxy(&options.workspace, effects);
         let login = proxy_login(&proxy);
         let launch = BrowserLaunch {
             program: &program,
-            exchange: &exchange.0,
+            exchange: exchange.path(),
             profile: options.profile.as_deref(),
             window: options.window,
             max_memory_mb: options.max_memory_mb,
@@ -401,7 +491,7 @@ impl BrowserSessions {
         let stderr = Arc::new(Mutex::new(Vec::new()));
         tokio::spawn(keep_stderr(launched.stderr, Arc::clone(&stderr)));
         let connection = CdpClient::connect(launched.stdin, launched.stdout);
-        let downloads = exchange.0.join("downloads").display().to_string();
+        let downloads = exchange.path().join("downloads").display().to_string();
         let browser =
             Browser::connect(launched.handle, connection, gate, login, Some(&downloads)).await;
         let browser = browser.map_err(|error| {
@@ -419,7 +509,11 @@ impl BrowserSessions {
                 mimir_core::text::visible(last)
             ))
         })?;
-        Ok(RunningBrowser { browser, exchange })
+        Ok(RunningBrowser {
+            browser,
+            exchange,
+            _profile: lock,
+        })
     }
 
     /// Stops the browser of a session after it was not used for a while.
@@ -445,12 +539,47 @@ impl BrowserSessions {
                     if let Some(running) = running.take() {
                         running.browser.close().await;
                     }
-                    sessions.slots.lock().remove(&session);
+                    sessions.forget(&session, &slot);
                     return;
                 }
             }
         });
     }
+}
+
+/// Time to wait for the profile of a browser that is being closed.
+const PROFILE_TIMEOUT: Duration = Duration::from_secs(6);
+
+/// Locks a profile and prepares its folder. Fails if another browser uses it.
+async fn take_profile(profile: &Path) -> Result<File, ToolError> {
+    let deadline = Instant::now() + PROFILE_TIMEOUT;
+    loop {
+        if let Some(lock) = lock_profile(profile).map_err(folder_error)? {
+            prepare_profile(profile).map_err(folder_error)?;
+            return Ok(lock);
+        }
+        if Instant::now() >= deadline {
+            let name = profile
+                .file_name()
+                .unwrap_or_default()
+                .display()
+                .to_string();
+            return Err(ToolError::unavailable(format!(
+                "another browser uses the profile `{}`, and a profile serves one browser at a time",
+                mimir_core::text::visible(&name)
+            ))
+            .with_remedies([
+                "close the other browser with browser_close in its session, or end that session".to_owned(),
+                "remove `browser.profile` from your settings: then each session has a browser of its own"
+                    .to_owned(),
+            ]));
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+fn folder_error(error: std::io::Error) -> ToolError {
+    ToolError::unavailable(format!("cannot create a folder for the browser: {error}"))
 }
 
 /// Returns user and password of a proxy.
@@ -475,5 +604,27 @@ async fn keep_stderr(mut from: impl AsyncRead + Unpin, kept: Arc<Mutex<Vec<u8>>>
         kept.extend_from_slice(chunk.get(..count).unwrap_or_default());
         let excess = kept.len().saturating_sub(STDERR_MAX);
         kept.drain(..excess);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forgotten_assessments_are_not_taken_for_missing_ones() {
+        let call = |number: usize| -> CallDigest { Sha256::digest(number.to_string()).into() };
+        let mut assessed = AssessedPages::default();
+        for number in 0..ASSESSED_MAX {
+            assessed.add(call(number), PageView::Closed);
+        }
+        // The same call again replaces its page.
+        assessed.add(call(0), PageView::Failed);
+        assert!(!assessed.is_incomplete);
+        assessed.add(call(ASSESSED_MAX), PageView::Closed);
+        assert!(assessed.is_incomplete);
+        assert_eq!(assessed.take(&call(1)), None);
+        assert_eq!(assessed.take(&call(0)), Some(PageView::Failed));
+        assert_eq!(assessed.take(&call(0)), None);
     }
 }

@@ -4,14 +4,12 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use mimir_core::ToolError;
 
+use crate::request_gate::RequestGate;
 use crate::snapshot::RefTable;
 
 /// Maximum number of stored console messages and requests of a tab. Older ones are dropped.
 const CONSOLE_MAX: usize = 500;
 const REQUESTS_MAX: usize = 1000;
-
-/// Maximum length of a stored console message and of a stored URL in characters.
-const TEXT_MAX: usize = 2000;
 
 /// Maximum number of origins whose blocked requests are counted per page.
 const BLOCKED_MAX: usize = 50;
@@ -205,24 +203,24 @@ impl Tab {
         self.worlds.clear();
     }
 
-    pub(crate) fn add_console(&mut self, level: ConsoleLevel, text: &str) {
+    pub(crate) fn add_console(&mut self, level: ConsoleLevel, text: &str, gate: &RequestGate) {
         if self.console.len() >= CONSOLE_MAX {
             self.console.pop_front();
         }
         self.console.push_back(ConsoleMessage {
             level,
-            text: shorten(text),
+            text: gate.shorten(text),
             page_number: self.page_number,
         });
     }
 
-    pub(crate) fn add_request(&mut self, mut request: PageRequest) {
+    pub(crate) fn add_request(&mut self, mut request: PageRequest, gate: &RequestGate) {
         if self.requests.len() >= REQUESTS_MAX {
             self.requests.pop_front();
         }
         self.started_requests += 1;
         self.in_flight.insert(request.id.clone());
-        request.url = shorten(&request.url);
+        request.url = gate.shorten(&request.url);
         self.requests.push_back(request);
     }
 
@@ -234,11 +232,11 @@ impl Tab {
             .find(|request| request.id == id)
     }
 
-    pub(crate) fn add_blocked(&mut self, origin: String, reason: &str) {
+    pub(crate) fn add_blocked(&mut self, origin: String, reason: &str, gate: &RequestGate) {
         if let Some(blocked) = self.blocked.get_mut(&origin) {
             blocked.count += 1;
         } else if self.blocked.len() < BLOCKED_MAX {
-            let reason = shorten(reason);
+            let reason = gate.shorten(reason);
             self.blocked
                 .insert(origin, BlockedOrigin { count: 1, reason });
         }
@@ -253,14 +251,5 @@ impl Tab {
                 .count()
         };
         (count(ConsoleLevel::Error), count(ConsoleLevel::Warning))
-    }
-}
-
-pub(crate) fn shorten(text: &str) -> String {
-    let short = mimir_core::text::prefix(text, TEXT_MAX);
-    if short.len() < text.len() {
-        format!("{short}…")
-    } else {
-        short.to_owned()
     }
 }

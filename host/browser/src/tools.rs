@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::tool_arguments::{
     ClickArgs, ConsoleArgs, DialogArgs, DownloadArgs, DragArgs, EvaluateArgs, FillFormArgs,
-    FindArgs, NavigateArgs, NoArgs, PressArgs, RequestArgs, RequestsArgs, ResizeArgs,
+    FindArgs, NavigateArgs, NoArgs, PdfArgs, PressArgs, RequestArgs, RequestsArgs, ResizeArgs,
     ScreenshotArgs, SelectArgs, SnapshotArgs, TabsArgs, TargetArgs, TypeArgs, UploadArgs, WaitArgs,
 };
 
@@ -35,7 +35,7 @@ pub(crate) enum PageAction {
     Tabs(TabsArgs),
     Evaluate(EvaluateArgs),
     Screenshot(ScreenshotArgs),
-    PdfSave,
+    PdfSave(PdfArgs),
     ConsoleMessages(ConsoleArgs),
     NetworkRequests(RequestsArgs),
     NetworkRequest(RequestArgs),
@@ -58,7 +58,7 @@ impl PageAction {
             | Self::FileUpload(_)
             | Self::Evaluate(_)
             | Self::Screenshot(_)
-            | Self::PdfSave => true,
+            | Self::PdfSave(_) => true,
             Self::Navigate(_)
             | Self::NavigateBack
             | Self::Snapshot(_)
@@ -82,6 +82,8 @@ pub(crate) enum ActionKind {
     Read,
     /// It opens pages by their address, which the rules of the network decide about.
     Open,
+    /// It changes the browser, and nothing outside.
+    Control,
     /// It acts on the page.
     Act,
 }
@@ -261,8 +263,8 @@ pub(crate) const ACTIONS: [ActionTool; 24] = [
         "Save as PDF",
         Read,
         "Return the page as a PDF file",
-        NoArgs,
-        |_| PageAction::PdfSave
+        PdfArgs,
+        PageAction::PdfSave
     ),
     action_tool!(
         "console_messages",
@@ -291,7 +293,7 @@ pub(crate) const ACTIONS: [ActionTool; 24] = [
     action_tool!(
         "resize",
         "Resize",
-        Read,
+        Control,
         "Resize the browser window",
         ResizeArgs,
         PageAction::Resize
@@ -299,7 +301,7 @@ pub(crate) const ACTIONS: [ActionTool; 24] = [
     action_tool!(
         "close",
         "Close the browser",
-        Read,
+        Control,
         "Close the browser and forget its state",
         NoArgs,
         |_| PageAction::Close
@@ -326,7 +328,7 @@ impl ActionTool {
     /// acting is assessed by call.
     pub(crate) fn approval(&self) -> Decision {
         match self.kind {
-            ActionKind::Read | ActionKind::Open => Decision::Allow,
+            ActionKind::Read | ActionKind::Open | ActionKind::Control => Decision::Allow,
             ActionKind::Act => Decision::Ask,
         }
     }

@@ -41,7 +41,7 @@ pub(super) fn console(page: &Page<'_>, args: &ConsoleArgs) -> ActionReport {
             lines.join("\n")
         )
     });
-    ActionReport::with_result(cut(&text))
+    ActionReport::with_result(cut(page, text))
 }
 
 pub(super) fn requests(
@@ -83,7 +83,7 @@ pub(super) fn requests(
     } else {
         lines.join("\n")
     };
-    Ok(ActionReport::with_result(cut(&text)))
+    Ok(ActionReport::with_result(cut(page, text)))
 }
 
 pub(super) async fn request(
@@ -154,5 +154,5 @@ pub(super) async fn request(
         };
         sections.push(format!("#### Response body\n{body}"));
     }
-    Ok(ActionReport::with_result(cut(&sections.join("\n"))))
+    Ok(ActionReport::with_result(cut(page, sections.join("\n"))))
 }

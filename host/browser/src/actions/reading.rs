@@ -7,12 +7,15 @@ use regex::{Regex, RegexBuilder};
 use serde_json::{Value, json};
 
 use super::{TEXT_MAX, cut};
+use crate::browser::file_name;
 use crate::capture::find_lines;
 use crate::page::{Page, exception_text};
 use crate::report::{ActionReport, yaml_block};
 use crate::session::ActionContext;
 use crate::snapshot::OutlineOptions;
-use crate::tool_arguments::{EvaluateArgs, FindArgs, ScreenshotArgs, SnapshotArgs, WaitArgs};
+use crate::tool_arguments::{
+    EvaluateArgs, FindArgs, PdfArgs, ScreenshotArgs, SnapshotArgs, WaitArgs,
+};
 
 /// Maximum time of `browser_wait_for`.
 const WAIT_MAX: f64 = 30.0;
@@ -224,7 +227,7 @@ pub(super) async fn evaluate(
     } else {
         text
     };
-    Ok(ActionReport::with_result(cut(&text)))
+    Ok(ActionReport::with_result(cut(page, text)))
 }
 
 pub(super) async fn screenshot(
@@ -248,12 +251,30 @@ pub(super) async fn screenshot(
         (None, true) => "the full page",
         (None, false) => "the viewport",
     };
-    Ok(
-        ActionReport::with_result(format!("Screenshot of {what}")).attach(Content::Image {
-            data,
-            mime_type: format!("image/{format}"),
-        }),
-    )
+    let note = args.filename.as_ref().map_or(
+        "",
+        |_| ": it is part of this result, and not saved as a file",
+    );
+    let result = format!("Screenshot of {what}{note}");
+    Ok(ActionReport::with_result(result).attach(Content::Image {
+        data,
+        mime_type: format!("image/{format}"),
+    }))
+}
+
+pub(super) async fn pdf(page: &Page<'_>, args: &PdfArgs) -> Result<ActionReport, ToolError> {
+    let data = page.pdf().await?;
+    let size = mimir_core::text::bytes(data.len() as u64);
+    let name = match &args.filename {
+        Some(path) => file_name(path.rsplit(['/', '\\']).next().unwrap_or_default()),
+        None => "page.pdf".to_owned(),
+    };
+    let result = format!("PDF of the page, {size}, as a file of this result");
+    Ok(ActionReport::with_result(result).attach(Content::File {
+        data,
+        mime_type: "application/pdf".to_owned(),
+        name,
+    }))
 }
 
 #[cfg(test)]

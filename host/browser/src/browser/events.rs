@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{AttachedTarget, Browser, DownloadState, PageDownload, TABS_MAX, TARGETS_MAX};
 use crate::cdp::CdpEvent;
 use crate::request_gate::RequestGate;
-use crate::tab::{ConsoleLevel, FileChooser, PageDialog, Tab, shorten};
+use crate::tab::{ConsoleLevel, FileChooser, PageDialog, Tab};
 
 /// Maximum number of dialogs that a page may open. Further ones are dismissed at once.
 const DIALOGS_MAX: u32 = 20;
@@ -28,9 +28,7 @@ impl Browser {
                 let mut state = self.state();
                 let mut tabs = state.tabs.iter_mut();
                 if let Some(tab) = tabs.find(|tab| tab.target == text(&info["targetId"])) {
-                    let mut title = text(&info["title"]).to_owned();
-                    self.gate.hide_entered_secrets(&mut title);
-                    tab.title = shorten(&title);
+                    tab.title = self.gate.shorten(text(&info["title"]));
                 }
             }
             "Target.targetCrashed" | "Inspector.targetCrashed" => {
@@ -68,7 +66,7 @@ impl Browser {
                         }
                         "Page.domContentEventFired" if is_main => tab.is_interactive = true,
                         "Page.javascriptDialogOpening" => {
-                            if !dialog_opens(tab, session, params) {
+                            if !dialog_opens(tab, session, params, &self.gate) {
                                 let answer = json!({"accept": params["type"] == "beforeunload"});
                                 self.cdp
                                     .post(session, "Page.handleJavaScriptDialog", answer);
@@ -95,21 +93,18 @@ impl Browser {
                             } else {
                                 description
                             };
-                            let mut message = message.to_owned();
-                            self.gate.hide_entered_secrets(&mut message);
-                            tab.add_console(ConsoleLevel::Error, &message);
+                            tab.add_console(ConsoleLevel::Error, message, &self.gate);
                         }
                         "Log.entryAdded" => {
                             let entry = &params["entry"];
                             let level = ConsoleLevel::parse(text(&entry["level"]));
                             let url = text(&entry["url"]);
-                            let mut message = if url.is_empty() {
+                            let message = if url.is_empty() {
                                 text(&entry["text"]).to_owned()
                             } else {
                                 format!("{} @ {url}", text(&entry["text"]))
                             };
-                            self.gate.hide_entered_secrets(&mut message);
-                            tab.add_console(level, &message);
+                            tab.add_console(level, &message, &self.gate);
                         }
                         _ => super::network_events::handle(tab, event, &self.gate),
                     }
@@ -137,7 +132,8 @@ impl Browser {
                 .push(Tab::new(target.to_owned(), session.to_owned()));
         } else {
             let Some(tab) = state.tab_of_session(&event.session) else {
-                // Workers of the browser itself have no page; they stay paused.
+                // Service workers, which the session of their page sets up, and windows of the browser itself. Shared
+                // workers, which would run without a page, are switched off.
                 return;
             };
             let tab = tab.target.clone();
@@ -187,8 +183,8 @@ impl Browser {
         }
         state.downloads.push(PageDownload {
             id: text(&params["guid"]).to_owned(),
-            url: shorten(text(&params["url"])),
-            name: file_name(text(&params["suggestedFilename"])),
+            url: self.gate.shorten(text(&params["url"])),
+            name: file_name(&self.gate.shorten(text(&params["suggestedFilename"]))),
             bytes: 0,
             state: DownloadState::Running,
             is_reported: false,
@@ -222,7 +218,7 @@ impl Browser {
 }
 
 /// Returns the name without anything that could make it a path.
-fn file_name(suggested: &str) -> String {
+pub(crate) fn file_name(suggested: &str) -> String {
     let safe: String = suggested
         .chars()
         .map(|c| {
@@ -257,7 +253,7 @@ fn frame_navigated(tab: &mut Tab, is_main: bool, params: &Value) {
 }
 
 /// Records a dialog that a call has to handle. Returns false if it has to be answered at once instead.
-fn dialog_opens(tab: &mut Tab, session: &str, params: &Value) -> bool {
+fn dialog_opens(tab: &mut Tab, session: &str, params: &Value, gate: &RequestGate) -> bool {
     tab.dialog_count += 1;
     let kind = text(&params["type"]);
     if tab.dismisses_dialogs || kind == "beforeunload" || tab.dialog_count > DIALOGS_MAX {
@@ -265,7 +261,7 @@ fn dialog_opens(tab: &mut Tab, session: &str, params: &Value) -> bool {
     }
     tab.dialog = Some(PageDialog {
         kind: kind.to_owned(),
-        message: shorten(text(&params["message"])),
+        message: gate.shorten(text(&params["message"])),
         session: session.to_owned(),
     });
     true
@@ -281,10 +277,8 @@ fn console_called(tab: &mut Tab, params: &Value, gate: &RequestGate) {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     });
-    let mut message = parts.collect::<Vec<_>>().join(" ");
-    // Before it is shortened: a part of a secret would not be masked.
-    gate.hide_entered_secrets(&mut message);
-    tab.add_console(ConsoleLevel::parse(text(&params["type"])), &message);
+    let message = parts.collect::<Vec<_>>().join(" ");
+    tab.add_console(ConsoleLevel::parse(text(&params["type"])), &message, gate);
 }
 
 pub(super) fn text(value: &Value) -> &str {
@@ -310,18 +304,16 @@ mod tests {
 
     #[test]
     fn dialogs_beyond_the_limit_are_answered_at_once() {
+        let gate = RequestGate::new();
         let mut tab = Tab::new("t".to_owned(), "s".to_owned());
         let alert = json!({"type": "alert", "message": "Hey"});
         for _ in 0..DIALOGS_MAX {
-            assert!(dialog_opens(&mut tab, "s", &alert));
+            assert!(dialog_opens(&mut tab, "s", &alert, &gate));
         }
-        assert!(!dialog_opens(&mut tab, "s", &alert));
+        assert!(!dialog_opens(&mut tab, "s", &alert, &gate));
         tab.begin_page("http://a.example/".to_owned());
-        assert!(dialog_opens(&mut tab, "s", &alert));
-        assert!(!dialog_opens(
-            &mut tab,
-            "s",
-            &json!({"type": "beforeunload"})
-        ));
+        assert!(dialog_opens(&mut tab, "s", &alert, &gate));
+        let unload = json!({"type": "beforeunload"});
+        assert!(!dialog_opens(&mut tab, "s", &unload, &gate));
     }
 }

@@ -16,18 +16,8 @@ use crate::tab::{PageRequest, Tab};
 /// Schemes that reach nothing outside the page.
 const LOCAL_SCHEMES: [&str; 3] = ["data:", "blob:", "about:"];
 
-/// Headers that the browser adds to every request. A page cannot put data into them.
-const BROWSER_HEADERS: [&str; 9] = [
-    "accept",
-    "accept-encoding",
-    "accept-language",
-    "cookie",
-    "origin",
-    "referer",
-    "upgrade-insecure-requests",
-    "user-agent",
-    "cache-control",
-];
+/// Headers that only the browser itself writes, besides those that begin with `sec-`.
+const BROWSER_HEADERS: [&str; 3] = ["cookie", "origin", "user-agent"];
 
 /// Maximum size of a stored request body in bytes.
 const STORED_BODY_MAX: usize = 16 << 10;
@@ -39,9 +29,7 @@ pub(super) fn handle(tab: &mut Tab, event: &CdpEvent, gate: &RequestGate) {
     match &*event.method {
         "Network.requestWillBeSent" => {
             let request = &params["request"];
-            let mut url = text(&request["url"]).to_owned();
-            // Before it is shortened: a part of a secret would not be masked.
-            gate.hide_entered_secrets(&mut url);
+            let url = text(&request["url"]);
             if LOCAL_SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
                 return;
             }
@@ -58,11 +46,11 @@ pub(super) fn handle(tab: &mut Tab, event: &CdpEvent, gate: &RequestGate) {
             if let Some(known) = tab.request_mut(id).filter(|_| !redirect.is_null()) {
                 known.status = status_of(redirect);
             }
-            tab.add_request(PageRequest {
+            let request = PageRequest {
                 id: id.to_owned(),
                 session: event.session.clone(),
                 method: text(&request["method"]).to_owned(),
-                url,
+                url: url.to_owned(),
                 kind: kind.to_owned(),
                 request_headers: headers_of(&request["headers"]),
                 request_body: request["postData"].as_str().map(|body| {
@@ -72,7 +60,8 @@ pub(super) fn handle(tab: &mut Tab, event: &CdpEvent, gate: &RequestGate) {
                     mimir_core::text::prefix_bytes(&body, max).to_owned()
                 }),
                 ..PageRequest::default()
-            });
+            };
+            tab.add_request(request, gate);
         }
         "Network.responseReceived" => {
             let loader = text(&params["loaderId"]);
@@ -117,6 +106,13 @@ fn headers_of(headers: &Value) -> Vec<(String, String)> {
         .collect()
 }
 
+/// Returns the headers that a page can choose.
+fn chosen_headers(headers: &Value) -> Vec<(String, String)> {
+    let mut chosen = headers_of(headers);
+    chosen.retain(|(name, _)| !BROWSER_HEADERS.contains(&&**name) && !name.starts_with("sec-"));
+    chosen
+}
+
 /// Returns the body of a paused request, as far as the browser reports it.
 fn body_of(request: &Value) -> Option<String> {
     if let Some(body) = request["postData"].as_str() {
@@ -154,12 +150,9 @@ impl Browser {
                 (is_own_origin, is_main)
             })
         };
-        let chosen_headers = headers_of(&request["headers"])
-            .into_iter()
-            .filter(|(name, _)| !BROWSER_HEADERS.contains(&&**name) && !name.starts_with("sec-"));
         let paused = PausedRequest {
             method,
-            headers: chosen_headers.collect(),
+            headers: chosen_headers(&request["headers"]),
             body: body_of(request),
             // A person is asked about pages and about the origin of the page, not about everything that it embeds.
             may_ask: is_main_document || is_own_origin,
@@ -186,7 +179,8 @@ impl Browser {
                         if is_main_document {
                             tab.refused_document = Some(error);
                         } else {
-                            tab.add_blocked(origin_of(&paused.url), &error.message);
+                            let origin = origin_of(&paused.url);
+                            tab.add_blocked(origin, &error.message, &browser.gate);
                         }
                     }
                     drop(state);
@@ -258,6 +252,20 @@ mod tests {
         assert_eq!(tab.requests[0].status, Some((302, "Found".to_owned())));
         assert_eq!(tab.requests[1].failure.as_deref(), Some("net::ERR_FAILED"));
         assert!(tab.in_flight.is_empty());
+    }
+
+    #[test]
+    fn headers_that_pages_can_choose_are_checked() {
+        let headers = json!({
+            "Accept": "a", "Referer": "b", "Cache-Control": "c", "Upgrade-Insecure-Requests": "d", "X-Own": "e",
+            "Cookie": "f", "Origin": "g", "User-Agent": "h", "Sec-Fetch-Mode": "i"
+        });
+        let mut values: Vec<String> = chosen_headers(&headers)
+            .into_iter()
+            .map(|(_, value)| value)
+            .collect();
+        values.sort();
+        assert_eq!(values, ["a", "b", "c", "d", "e"]);
     }
 
     #[test]

@@ -81,6 +81,7 @@ impl OutlineWriter<'_> {
             head.push(' ');
             head.push_str(&quoted(&element.name));
         }
+        let label = head.clone();
         let (after, before): (Vec<_>, Vec<_>) = element
             .states
             .iter()
@@ -89,7 +90,7 @@ impl OutlineWriter<'_> {
             head.push_str(&format!(" [{state}]"));
         }
         if let Some(key) = &element.key {
-            head.push_str(&format!(" [ref={}]", self.refs.ref_of(key)));
+            head.push_str(&format!(" [ref={}]", self.refs.ref_of(key, &label)));
         }
         for state in after {
             head.push_str(&format!(" [{state}]"));

@@ -18,28 +18,45 @@ pub(crate) struct NodeKey {
 #[derive(Debug, Default)]
 pub(crate) struct RefTable {
     by_node: HashMap<NodeKey, u64>,
-    by_ref: HashMap<u64, NodeKey>,
+    by_ref: HashMap<u64, LabeledNode>,
     last: u64,
 }
 
+/// A node with its role and name in the last snapshot that contains it.
+#[derive(Debug)]
+struct LabeledNode {
+    key: NodeKey,
+    label: String,
+}
+
 impl RefTable {
-    /// Returns the ref of a node, and creates it on first use.
-    pub(crate) fn ref_of(&mut self, key: &NodeKey) -> String {
+    /// Returns the ref of a node, and creates it on first use. `label` is the role and the name that the snapshot shows.
+    pub(crate) fn ref_of(&mut self, key: &NodeKey, label: &str) -> String {
         let number = match self.by_node.get(key) {
             Some(number) => *number,
             None => {
                 self.last += 1;
                 self.by_node.insert(key.clone(), self.last);
-                self.by_ref.insert(self.last, key.clone());
                 self.last
             }
         };
+        let node = LabeledNode {
+            key: key.clone(),
+            label: label.to_owned(),
+        };
+        self.by_ref.insert(number, node);
         format!("e{number}")
     }
 
     /// Returns the node of a ref.
     pub(crate) fn node(&self, name: &str) -> Option<&NodeKey> {
-        self.by_ref.get(&parse_ref(name)?)
+        self.by_ref.get(&parse_ref(name)?).map(|node| &node.key)
+    }
+
+    /// Returns role and name of a ref, as in the last snapshot that contains it.
+    pub(crate) fn label(&self, name: &str) -> Option<&str> {
+        let node = self.by_ref.get(&parse_ref(name)?);
+        node.map(|node| node.label.as_str())
     }
 
     /// Forgets all refs.
@@ -73,13 +90,16 @@ mod tests {
             node,
         };
         let mut refs = RefTable::default();
-        assert_eq!(refs.ref_of(&key(7)), "e1");
-        assert_eq!(refs.ref_of(&key(9)), "e2");
-        assert_eq!(refs.ref_of(&key(7)), "e1");
+        assert_eq!(refs.ref_of(&key(7), "button \"Order\""), "e1");
+        assert_eq!(refs.ref_of(&key(9), "link"), "e2");
+        assert_eq!(refs.label("e1"), Some("button \"Order\""));
+        assert_eq!(refs.ref_of(&key(7), "button \"Delete\""), "e1");
+        assert_eq!(refs.label("e1"), Some("button \"Delete\""));
         assert_eq!(refs.node("e2"), Some(&key(9)));
         refs.clear();
         assert_eq!(refs.node("e2"), None);
-        assert_eq!(refs.ref_of(&key(7)), "e3");
+        assert_eq!(refs.label("e1"), None);
+        assert_eq!(refs.ref_of(&key(7), ""), "e3");
         for text in ["e", "e1x", "1", "email", "e-1"] {
             assert!(!is_ref(text), "{text}");
         }

@@ -106,6 +106,24 @@ fn browser_profile_keeps_cookies() {
 
 #[test]
 #[ignore = "needs Chromium, which .ci/browser installs"]
+fn browser_profile_serves_one_browser_at_a_time() {
+    let (home, _settings, mut first, site) = person(&json!({"profile": "work"}));
+    first.text("browser_navigate", json!({ "url": site }));
+    let mut second = Person::start(mimir(home.path(), &["serve"]));
+    let refused = second.call("browser_navigate", json!({ "url": site }));
+    assert_eq!(refused["isError"], true, "{refused}");
+    let refused = refused.to_string();
+    assert!(
+        refused.contains("another browser uses the profile `work`")
+            && refused.contains("UNAVAILABLE"),
+        "{refused}"
+    );
+    first.text("browser_close", json!({}));
+    second.text("browser_navigate", json!({ "url": site }));
+}
+
+#[test]
+#[ignore = "needs Chromium, which .ci/browser installs"]
 fn browser_is_stopped_when_idle() {
     for (seconds, stays) in [(1, false), (600, true)] {
         let (_home, _settings, mut person, site) = person(&json!({ "idleSeconds": seconds }));
