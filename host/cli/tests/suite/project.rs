@@ -147,6 +147,98 @@ fn run_tests_reports_unittest_make_and_compile_errors() {
 }
 
 #[test]
+#[ignore = "needs maven with the plugins and JUnit of Debian, which .ci/everyday installs"]
+fn run_tests_runs_maven() {
+    let home = project(&[
+        (
+            "pom.xml",
+            "<project><modelVersion>4.0.0</modelVersion><groupId>demo</groupId><artifactId>calc</artifactId>\
+             <version>1</version><properties><maven.compiler.source>17</maven.compiler.source>\
+             <maven.compiler.target>17</maven.compiler.target></properties><dependencies><dependency>\
+             <groupId>junit</groupId><artifactId>junit</artifactId><version>4.13.2</version><scope>test</scope>\
+             </dependency></dependencies></project>",
+        ),
+        // Debian's packages have this repository.
+        (
+            ".mvn/maven.config",
+            "-o\n-Dmaven.repo.local=/usr/share/maven-repo\n",
+        ),
+        (
+            "src/test/java/demo/CalcTest.java",
+            "package demo;\n\nimport org.junit.Assert;\nimport org.junit.Test;\n\npublic class CalcTest {\n    \
+             @Test public void adds() {}\n    @Test public void subtracts() {\n        Assert.assertEquals(1, 3 + 2);\n    }\n}\n",
+        ),
+    ]);
+    let (_, outcome) = call(home.path(), "run_tests", &json!({}));
+    assert_eq!(outcome["structured"]["framework"], "maven", "{outcome:#}");
+    check(&outcome, [1, 1, 0], "src/test/java/demo/CalcTest.java", 9);
+}
+
+#[test]
+#[ignore = "needs npm, yarn and pnpm, which .ci/everyday installs"]
+fn run_tests_runs_the_script_of_each_package_manager() {
+    for (lock_file, manager) in [
+        ("package-lock.json", "npm"),
+        ("yarn.lock", "yarn"),
+        ("pnpm-lock.yaml", "pnpm"),
+    ] {
+        let home = project(&[
+            ("package.json", r#"{"scripts": {"test": "node check.js"}}"#),
+            (
+                "check.js",
+                "console.log('is ' + 'broken'); process.exit(3);\n",
+            ),
+            (lock_file, ""),
+        ]);
+        let (code, outcome) = call(home.path(), "run_tests", &json!({}));
+        let result = &outcome["structured"];
+        assert_eq!(
+            (code, &result["command"]),
+            (1, &json!(format!("{manager} test"))),
+            "{outcome:#}"
+        );
+        let text = outcome["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains("is broken"), "{text}");
+    }
+}
+
+#[test]
+#[ignore = "needs Biome, Ruff, Black and clang-format, which .ci/everyday installs"]
+fn format_code_uses_the_formatter_that_the_project_configures() {
+    let home = project(&[
+        ("biome.json", "{}\n"),
+        ("a.ts", "const x  = 1\n"),
+        ("b.py", "x  =  'a'\n"),
+        (".clang-format", "BasedOnStyle: LLVM\n"),
+        ("d.cpp", "int  main( ) { }\n"),
+        ("old/pyproject.toml", "[tool.black]\n"),
+        ("old/c.py", "y  =  'a'\n"),
+    ]);
+    let modules = std::env::var("MIMIR_TEST_NODE_MODULES").unwrap();
+    let target = home.path().join("node_modules");
+    fs::create_dir(&target).unwrap();
+    copy_folder(&Path::new(&modules).join("@biomejs"), &target);
+    let paths = json!({"paths": ["a.ts", "b.py", "d.cpp", "old/c.py"]});
+    let (code, outcome) = call(home.path(), "format_code", &paths);
+    assert_eq!(code, 0, "{outcome:#}");
+    let changed = outcome["structured"]["changed"].as_array().unwrap();
+    let formatters: Vec<_> = changed.iter().map(|file| &file["formatter"]).collect();
+    assert_eq!(
+        formatters,
+        ["biome", "ruff", "clang-format", "black"],
+        "{outcome:#}"
+    );
+    for (name, text) in [
+        ("a.ts", "const x = 1;\n"),
+        ("b.py", "x = \"a\"\n"),
+        ("d.cpp", "int main() {}\n"),
+        ("old/c.py", "y = \"a\"\n"),
+    ] {
+        assert_eq!(fs::read_to_string(home.path().join(name)).unwrap(), text);
+    }
+}
+
+#[test]
 #[ignore = "needs rustfmt and gofmt, which .ci/everyday installs"]
 fn format_code_formats_each_language_and_can_be_undone() {
     let files = [

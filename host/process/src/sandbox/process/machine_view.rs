@@ -37,6 +37,9 @@ const SYSTEM_SETTINGS: &[&str] = &[
     "/etc/ld.so.conf",
     "/etc/ld.so.conf.d",
     "/etc/localtime",
+    // Without the neighboring `settings.xml`, which may have passwords.
+    "/etc/maven/logging",
+    "/etc/maven/m2.conf",
     "/etc/mime.types",
     "/etc/nsswitch.conf",
     "/etc/os-release",
