@@ -5,8 +5,11 @@ use std::path::{Component, Path};
 
 use mimir_core::ToolError;
 use mimir_core::config::{McpPackage, SandboxMode};
+use mimir_core::text::visible;
 use mimir_mcp::client::{PackageRequest, package_request};
 use serde_json::{Value, json};
+
+use crate::output::{WARN, note, styled};
 
 /// Returns the package that the command line of a block downloads, or `None` if it downloads none or runs in a
 /// container, which has its own packages.
@@ -30,7 +33,16 @@ pub fn pinned_block(
     root: &Path,
 ) -> Value {
     let mut block = block.clone();
-    let (args, named_folders) = rewrite_workspace_paths(args, root);
+    let (args, named_folders) = rewrite_workspace_paths(args, folders, root);
+    for word in unclear_words(&args, root) {
+        let word = visible(word);
+        note(styled(
+            WARN,
+            format_args!(
+                "`{word}` is passed on as a word; write `./{word}` for the workspace folder"
+            ),
+        ));
+    }
     if let Some(map) = block.as_object_mut() {
         // A package starts in its own folder and does not run workspace code.
         for key in ["command", "args", "cwd", "workspaceCode"] {
@@ -52,8 +64,25 @@ pub fn pinned_block(
     block
 }
 
-/// Rewrites arguments that are workspace paths as relative paths, and collects their folders.
-fn rewrite_workspace_paths(args: Vec<String>, root: &Path) -> (Vec<String>, Vec<String>) {
+/// Returns the plain words that a folder of the workspace has as its name. They may be commands of the server.
+fn unclear_words<'a>(args: &'a [String], root: &Path) -> impl Iterator<Item = &'a String> {
+    let is_plain = |word: &&String| !word.is_empty() && !word.contains(['.', '/', '=']);
+    args.iter()
+        .filter(is_plain)
+        .filter(move |word| !word.starts_with('-') && root.join(word).is_dir())
+}
+
+/// Rewrites arguments that are workspace paths as relative paths, and collects their folders. A plain word is a path if
+/// it is one of the `chosen` folders.
+fn rewrite_workspace_paths(
+    args: Vec<String>,
+    chosen: &[String],
+    root: &Path,
+) -> (Vec<String>, Vec<String>) {
+    let is_chosen = |word: &str| {
+        let mut chosen = chosen.iter().map(|folder| folder.trim_end_matches('/'));
+        chosen.any(|folder| folder.strip_prefix("./").unwrap_or(folder) == word)
+    };
     let mut folders: Vec<String> = Vec::new();
     let args = args.into_iter().map(|word| {
         let (option, value) = match word.split_once('=') {
@@ -62,7 +91,10 @@ fn rewrite_workspace_paths(args: Vec<String>, root: &Path) -> (Vec<String>, Vec<
             }
             _ => (None, word.clone()),
         };
-        let Some((relative, folder)) = resolve_workspace_path(&value, root) else {
+        // Other plain words that happen to be file names are not paths.
+        let is_path = value.contains(['.', '/']) || is_chosen(&value);
+        let resolved = is_path.then(|| resolve_workspace_path(&value, root));
+        let Some((relative, folder)) = resolved.flatten() else {
             return word;
         };
         if !folders.contains(&folder) {
@@ -87,8 +119,7 @@ fn rewrite_workspace_paths(args: Vec<String>, root: &Path) -> (Vec<String>, Vec<
 /// Resolves an argument that names a workspace path. Returns the path relative to the workspace and the folder to
 /// mount.
 fn resolve_workspace_path(word: &str, root: &Path) -> Option<(String, String)> {
-    // A plain word that happens to be a file name is not a path.
-    if !word.contains(['.', '/']) || word.starts_with('-') || word.contains("://") {
+    if word.starts_with('-') || word.contains("://") {
         return None;
     }
     let path = root.join(word);
@@ -132,7 +163,8 @@ mod tests {
         std::fs::write(root.join("docs/a.db"), "").unwrap();
         std::fs::write(root.join("start"), "").unwrap();
         let rewrite = |words: &[&str]| {
-            rewrite_workspace_paths(words.iter().map(|word| (*word).to_owned()).collect(), root)
+            let words = words.iter().map(|word| (*word).to_owned()).collect();
+            rewrite_workspace_paths(words, &[], root)
         };
         let here = root.display().to_string();
         for (words, args, folders) in [
@@ -173,6 +205,29 @@ mod tests {
                 ),
                 "{words:?}"
             );
+        }
+    }
+
+    #[test]
+    fn package_argument_without_a_slash_is_a_path_if_it_is_chosen() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        for name in ["data", "serve"] {
+            std::fs::create_dir(root.join(name)).unwrap();
+        }
+        let args: Vec<String> = ["serve", "data", "--to=data", "stdio"]
+            .map(str::to_owned)
+            .into();
+        let rewrite = |chosen: &[&str]| {
+            let chosen: Vec<String> = chosen.iter().map(|&it| it.to_owned()).collect();
+            rewrite_workspace_paths(args.clone(), &chosen, root).0
+        };
+        assert_eq!(rewrite(&[]), args);
+        for chosen in ["data", "./data/"] {
+            let rewritten = rewrite(&[chosen]);
+            assert_eq!(rewritten, ["serve", "./data", "--to=./data", "stdio"]);
+            let unclear: Vec<&String> = unclear_words(&rewritten, root).collect();
+            assert_eq!(unclear, ["serve"]);
         }
     }
 }
