@@ -1,7 +1,8 @@
 //! `mimir mcp`: lists, tests, adds, trusts, removes and imports MCP servers.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::config::McpServerSettings;
 use mimir_core::text::visible;
 use mimir_core::{ListedEntry, Registry, ToolError, ToolErrorCode};
@@ -316,11 +317,24 @@ fn remove(globals: &GlobalOptions, name: &str, user: bool) -> CommandResult {
         .is_ok_and(|changed| !changed.settings.config.mcp.servers.contains_key(name));
     if is_gone {
         ServerControl::forget(&setup.user_dirs, &setup.workspace, name)?;
+        revoke_grant(&setup, name)?;
     }
     printer.print_done(
         &json!({ "removed": name, "file": file }),
         format_args!("removed {} from {file}", visible(name)),
     )
+}
+
+/// Revokes the grant of a removed server, so that another server of this name is not trusted.
+fn revoke_grant(setup: &HostSetup, name: &str) -> CommandResult<()> {
+    let location = format!("mcp:{name}");
+    if let Some(approval_store) = setup.approvals()
+        && approval_store.revoke(&location)?
+    {
+        let event = AuditEvent::new(EventKind::Revoke, SystemTime::now()).with_subject(&location);
+        setup.record_event(&event.with_detail("removed"));
+    }
+    Ok(())
 }
 
 fn import_all(

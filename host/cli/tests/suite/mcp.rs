@@ -100,6 +100,32 @@ fn mcp_server_is_added_trusted_called_and_rechecked() {
 }
 
 #[test]
+fn mcp_server_added_again_after_its_removal_is_not_trusted() {
+    let folder = workspace("Greets somebody.");
+    let home = folder.path();
+    let trusted_tools = || {
+        let (code, status) = json_of(home, &["mcp", "status", "greeter"]);
+        assert_eq!(code, 0, "{status}");
+        status["servers"][0]["trustedTools"].as_u64().unwrap()
+    };
+    for _ in 0..2 {
+        assert_eq!(run(home, &ADD).0, 0);
+        let (code, tested) = json_of(home, &["mcp", "test", "greeter"]);
+        assert_eq!((code, trusted_tools()), (0, 0), "{tested}");
+        let (_, info) = json_of(home, &["tools", "info", "mcp_greeter_greet"]);
+        let digest = info["digest"].as_str().unwrap();
+        let trust = ["tools", "trust", "mcp_greeter_greet", "--digest", digest];
+        let (code, _, err) = run(home, &trust);
+        assert_eq!((code, trusted_tools()), (0, 1), "{err}");
+        assert_eq!(run(home, &["mcp", "remove", "greeter"]).0, 0);
+    }
+    let log = std::fs::read_to_string(home.join(".mimir/state/audit.jsonl")).unwrap();
+    let is_revoke =
+        |line: &&str| line.contains("\"event\":\"revoke\"") && line.contains("mcp:greeter");
+    assert_eq!(log.lines().filter(is_revoke).count(), 2, "{log}");
+}
+
+#[test]
 fn mcp_server_of_a_project_starts_only_after_accept() {
     let folder = workspace("Greets somebody.");
     let home = folder.path();
