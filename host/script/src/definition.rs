@@ -168,6 +168,7 @@ pub fn check_all(file_name: &str, content: &str) -> Result<CheckedScript, Vec<To
     let needs = match &body {
         ScriptBody::Node => needs::node_needs(),
         ScriptBody::Container(container) => container.needs(),
+        ScriptBody::Bash => needs::bash_needs(&mentions, patterns.as_deref()),
         _ => needs::script_needs(&mentions, patterns.as_deref()),
     };
     let approval = match permissions.auto_accept {

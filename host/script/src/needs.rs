@@ -65,6 +65,17 @@ pub(crate) fn script_needs(mentions: &CodeMentions, patterns: Option<&[String]>)
     needs
 }
 
+/// Returns the needs of a script in bash, which gets read access to the workspace whatever its code names.
+pub(crate) fn bash_needs(mentions: &CodeMentions, patterns: Option<&[String]>) -> Needs {
+    let mut needs = script_needs(mentions, patterns);
+    for need in &mut needs.files {
+        if need.access == DirectoryAccess::Read {
+            need.reason = "bash can always read the workspace".to_owned();
+        }
+    }
+    needs
+}
+
 /// Returns the needs of a `runtime: node` tool: the `node` command. Child processes share its sandbox.
 pub(crate) fn node_needs() -> Needs {
     let node = CommandNeed {

@@ -80,6 +80,8 @@ fn tools_new_yaml_script_runs_unchanged() {
     ] {
         let (code, out, err) = run(home.path(), &["tools", "new", name, "--lang", lang]);
         assert_eq!(code, 0, "{out}{err}");
+        let trust = format!("&& mimir tools trust {name} && mimir call {name}");
+        assert_eq!(out.contains(&trust), lang == "yaml-bash", "{out}");
         let file = format!(".mimir/tools/{name}.yml");
         let (code, out, err) = run(home.path(), &["tools", "check", &file]);
         assert_eq!(code, 0, "{out}{err}");

@@ -71,6 +71,19 @@ fn needs_follow_from_the_mentions_in_the_code() {
 }
 
 #[test]
+fn needs_of_bash_explain_why_they_include_the_workspace() {
+    let reason = |code: &str| {
+        let text = format!(
+            "name: a\ndescription: b\nschema: {{type: object}}\nruntime: bash\ncode: {code}\n"
+        );
+        let needs = check("a.yml", &text).unwrap().definition.needs;
+        needs.files[0].reason.clone()
+    };
+    assert_eq!(reason("echo hi"), "bash can always read the workspace");
+    assert_eq!(reason("echo hi > a.txt"), "the code accesses files");
+}
+
+#[test]
 fn definition_auto_accept_decides_the_approval() {
     let approval = |permissions: &str, code: &str| {
         let text = format!("{SMALL}permissions: {{{permissions}}}\n").replace("return 1", code);

@@ -78,8 +78,13 @@ pub fn run(
             report.file,
             report.tool
         )?;
+        // Tools in bash always need the files of the workspace.
+        let trust = match lang {
+            ToolLanguage::YamlBash => format!("mimir tools trust {} && ", report.tool),
+            _ => String::new(),
+        };
         let next = format!(
-            "mimir tools check {} && mimir call {} name=you",
+            "mimir tools check {} && {trust}mimir call {} name=you",
             report.file, report.tool
         );
         writeln!(out, "\nNext: {}", styled(STRONG, next))
