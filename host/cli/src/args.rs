@@ -73,7 +73,8 @@ pub struct CliArgs {
 /// Options of every command.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct GlobalOptions {
-    /// The workspace [default: the nearest parent folder with .mimir, else the current folder]
+    /// The workspace [default: the nearest folder above with .mimir, else the current folder; `setup` prefers the root
+    /// of a git repository]
     #[arg(short = 'C', long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub workspace: Option<PathBuf>,
     /// Print JSON
@@ -163,7 +164,8 @@ Examples:
     /// Chat with an agent that has the tools
     #[command(after_help = "\
 End a line with `\\` to continue it; Tab completes commands and tool names. Ctrl-C cancels the \
-running tool call, a second one the reply; Ctrl-D ends the chat. `/help` lists the commands. \
+running tool call, a second one the reply; Ctrl-D ends the chat. `/help` lists the commands, \
+`/image FILE` attaches an image. \
 Conversations are stored next to your user settings, readable only by you and with secrets masked.
 
 Examples:

@@ -118,12 +118,24 @@ impl HelpPage {
         }
         let commands = root.get_subcommands().map(clap::Command::get_name);
         let names = TOPICS.iter().map(|topic| topic.name).chain(commands);
-        let near = did_you_mean(first, names);
+        let near = if is_built_in_tool(first) {
+            format!(" `mimir tools info {first}` describes the tool.")
+        } else {
+            did_you_mean(first, names)
+        };
         let first = visible(prefix(first, 40));
         Err(CommandFailure::usage(format!(
             "`{first}` is not a help topic or a command.{near} `mimir help` lists the topics."
         )))
     }
+}
+
+/// Returns true if the topic `tools` lists a tool of this name.
+fn is_built_in_tool(name: &str) -> bool {
+    let topic = TOPICS.iter().find(|topic| topic.name == "tools");
+    let lines = topic.into_iter().flat_map(|topic| topic.text.lines());
+    let mut cells = lines.filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    cells.any(|cell| cell.split('`').skip(1).step_by(2).any(|word| word == name))
 }
 
 /// Prints a page.

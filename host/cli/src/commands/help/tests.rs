@@ -301,6 +301,22 @@ fn help_topics_name_only_existing_commands_and_keys() {
 }
 
 #[test]
+fn help_of_a_tool_names_the_command_that_describes_it() {
+    for (word, hint) in [
+        (
+            "read_file",
+            " `mimir tools info read_file` describes the tool.",
+        ),
+        ("shell", " `mimir tools info shell` describes the tool."),
+        ("file", " Did you mean `files`"),
+    ] {
+        let failure = HelpPage::find(&[word.to_owned()]).unwrap_err();
+        let message = failure.to_string();
+        assert!(message.contains(hint), "{message}");
+    }
+}
+
+#[test]
 fn help_check_finds_mistakes() {
     let known = Known::new();
     for (text, wanted) in [
