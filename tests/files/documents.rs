@@ -82,6 +82,24 @@ fn read_file_shows_pdf_pages_as_markdown() {
 }
 
 #[test]
+fn compact_tool_shows_documents_as_markdown() {
+    let kit = with_documents();
+    let call = json!({"operation": "read", "path": "report.docx", "startLine": 1, "endLine": 1, "backup": true});
+    let read = done(&kit, "file_operations", call);
+    assert_eq!(read["operation"], "read");
+    assert_eq!(read["result"]["content"], "# Quarterly report\n");
+    let call = json!({"operation": "read", "path": "manual.pdf"});
+    let read = done(&kit, "file_operations", call);
+    assert_eq!(read["result"]["content"], markdown(&kit, "manual.pdf"));
+    // A path that is protected against changes.
+    let hooks = kit.path().join(".git/hooks");
+    fs::create_dir_all(&hooks).unwrap();
+    fs::copy(folder().join("manual.pdf"), hooks.join("manual.pdf")).unwrap();
+    let call = json!({"operation": "read", "path": ".git/hooks/manual.pdf"});
+    done(&kit, "file_operations", call);
+}
+
+#[test]
 fn documents_obey_the_rules_for_read_file() {
     for settings in [
         json!({"tools": {"read_file": {"deny": ["*.pdf"]}}}),
@@ -91,6 +109,26 @@ fn documents_obey_the_rules_for_read_file() {
     ] {
         let kit = with_documents().settings(settings.clone()).unwrap();
         let outcome = kit.call("read_file", json!({"path": "manual.pdf"}));
+        let code = outcome.result().expect_err("a rule denies it").code;
+        assert!(
+            matches!(
+                code,
+                ToolErrorCode::PermissionDenied | ToolErrorCode::PolicyDenied
+            ),
+            "{settings}: {code}"
+        );
+    }
+    for settings in [
+        json!({"policy": {"deny": ["file_operations"]}}),
+        json!({"policy": {"rules": [{"decision": "deny", "tools": ["file_operations"], "when": {"path": {"glob": "*.pdf"}}}]}}),
+        json!({"tools": {"file_operations": {"deny": ["*.pdf"]}}}),
+        json!({"tools": {"file_operations": {"approval": "always_deny"}}}),
+        json!({"tools": {"file_operations": {"enabled": false}}}),
+        json!({"tools": {"read_file": {"deny": ["*.pdf"]}}}),
+    ] {
+        let kit = with_documents().settings(settings.clone()).unwrap();
+        let call = json!({"operation": "read", "path": "manual.pdf"});
+        let outcome = kit.call("file_operations", call);
         let code = outcome.result().expect_err("a rule denies it").code;
         assert!(
             matches!(
@@ -239,6 +277,15 @@ fn document_bombs_end_at_the_limits() {
         );
         assert!(error.message.contains(name), "{error}");
     }
+    // Two cells, in the first and in the last row and column.
+    fs::copy(folder().join("far.xlsx"), kit.path().join("far.xlsx")).unwrap();
+    let call = json!({"path": "far.xlsx"});
+    let error = fails(&kit, "read_file", call, ToolErrorCode::LimitExceeded);
+    assert!(
+        error.message.contains("1048576 rows and 16384 columns"),
+        "{error}"
+    );
+    assert!(error.message.contains("save the sheet as CSV"), "{error}");
 }
 
 #[test]

@@ -18,10 +18,12 @@ const MAX_TEXT: usize = 64 << 10;
 /// Maximum length of requested lines in bytes.
 const MAX_LINES_TEXT: usize = 1 << 20;
 
-/// Reads a PDF or office document as Markdown. Called by read_file.
+/// Reads a PDF or office document as Markdown. Called by read_file and file_operations.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReadDocument {
+    /// The operation of file_operations, which returns the result under `result`.
+    pub operation: Option<ReadOperation>,
     /// The document, relative to the workspace root.
     pub path: String,
     /// `utf-8`: the Markdown is text.
@@ -34,6 +36,33 @@ pub struct ReadDocument {
     /// Last line of the Markdown.
     #[schemars(range(min = 1))]
     pub end_line: Option<u64>,
+}
+
+/// The operation of file_operations that reads a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[expect(
+    missing_docs,
+    reason = "variants without docs make a plain `enum` in the schema"
+)]
+pub enum ReadOperation {
+    Read,
+}
+
+/// Result in the form of the called tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(extend("type" = "object"))]
+pub enum ReadResult {
+    /// Result of read_file.
+    Content(DocumentContent),
+    /// Result of file_operations.
+    Operation {
+        /// The operation.
+        operation: ReadOperation,
+        /// The content.
+        result: DocumentContent,
+    },
 }
 
 /// The Markdown of a document, in the form of read_file's result.
@@ -61,7 +90,7 @@ pub struct DocumentContent {
 }
 
 impl Tool for ReadDocument {
-    type Output = Worded<DocumentContent>;
+    type Output = Worded<ReadResult>;
     const GROUP: Group = Group::Fs;
     const TITLE: Option<&'static str> = Some("Read document");
     const APPROVAL: Option<Approval> = Some(Approval::Allow);
@@ -86,7 +115,7 @@ impl Tool for ReadDocument {
         let markdown = pieces::mask_keys(&markdown);
         let lines = select_lines(&markdown, self.start_line, self.end_line, &name)?;
         let text = lines.text();
-        Ok(Json(DocumentContent {
+        let content = DocumentContent {
             path: name,
             content: lines.content.to_owned(),
             encoding: "utf-8",
@@ -95,8 +124,15 @@ impl Tool for ReadDocument {
             start_line: lines.is_part.then_some(lines.start),
             end_line: lines.is_part.then_some(lines.end),
             total_lines: lines.total,
-        })
-        .worded(text))
+        };
+        let result = match self.operation {
+            None => ReadResult::Content(content),
+            Some(operation) => ReadResult::Operation {
+                operation,
+                result: content,
+            },
+        };
+        Ok(Json(result).worded(text))
     }
 }
 

@@ -50,6 +50,10 @@ def sheets() -> None:
         sheet.append(row)
     book.create_sheet("Empty")
     book.save(HERE / "orders.xlsx")
+    book = openpyxl.Workbook()
+    book.active["A1"] = 1
+    book.active["XFD1048576"] = 2
+    book.save(HERE / "far.xlsx")
 
 
 def slides() -> None:

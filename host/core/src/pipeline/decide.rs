@@ -106,11 +106,13 @@ fn evaluate_rules(
             continue;
         };
         let arguments = &effect.arguments;
+        let fine_grained = policy::equivalent_tool_name(other, arguments);
+        let fine_grained = fine_grained.and_then(|name| stage.snapshot.registry.get(name));
         let mut reasons = PolicyEvaluation::default();
         policy.evaluate(other, arguments, &links, &mut reasons);
         policy::evaluate_path_arguments(
             &checked.tool,
-            Some(other),
+            Some(fine_grained.unwrap_or(other)),
             arguments,
             paths,
             &links,

@@ -6,6 +6,8 @@ use serde_json::{Map, Value};
 use crate::registry::Registry;
 use crate::tool::{Tool, ToolGroup, ToolSource};
 
+use super::tool_forms::COMPACT;
+
 /// Extensions of documents whose text `read_document` extracts.
 const DOCUMENTS: [&str; 11] = [
     "pdf", "docx", "docm", "pptx", "pptm", "xlsx", "xlsm", "xls", "odt", "odp", "ods",
@@ -154,16 +156,25 @@ fn rename(arguments: &mut Map<String, Value>, from: &str, to: &str) {
     }
 }
 
-/// Returns the tool for a document that `read_file` is called with, unless the caller wants its bytes.
+/// The operation of the compact tool that reads a file.
+pub(super) const READ: &str = "read";
+
+/// The arguments of the compact tool for reading, which the reader of documents has as well.
+const READ_ARGUMENTS: [&str; 5] = ["operation", "path", "encoding", "startLine", "endLine"];
+
+/// Returns the tool for a document that `read_file` or the compact tool is called with, unless the caller wants its
+/// bytes. Removes arguments of other operations, which the compact tool ignores.
 pub(super) fn document_reader<'r>(
     registry: &'r Registry,
     tool: &Tool,
-    arguments: &Value,
+    arguments: &mut Value,
 ) -> Option<&'r std::sync::Arc<Tool>> {
-    if tool.source != ToolSource::BuiltIn
-        || tool.name().as_str() != READ_FILE
-        || arguments["encoding"] == "base64"
-    {
+    let is_read = match tool.name().as_str() {
+        READ_FILE => true,
+        COMPACT => arguments["operation"] == READ,
+        _ => false,
+    };
+    if tool.source != ToolSource::BuiltIn || !is_read || arguments["encoding"] == "base64" {
         return None;
     }
     let (_, extension) = arguments["path"].as_str()?.rsplit_once('.')?;
@@ -171,7 +182,18 @@ pub(super) fn document_reader<'r>(
         .iter()
         .any(|known| extension.eq_ignore_ascii_case(known));
     let reader = registry.get(READ_DOCUMENT).filter(|_| is_document)?;
-    (reader.source == ToolSource::BuiltIn).then_some(reader)
+    if reader.source != ToolSource::BuiltIn {
+        return None;
+    }
+    if tool.name().as_str() == COMPACT
+        && let Some(arguments) = arguments.as_object_mut()
+    {
+        let schema = tool.definition.input_schema.to_value();
+        arguments.retain(|name, _| {
+            READ_ARGUMENTS.contains(&name.as_str()) || schema["properties"].get(name).is_none()
+        });
+    }
+    Some(reader)
 }
 
 #[cfg(test)]
@@ -321,15 +343,39 @@ mod tests {
     fn argument_forms_send_documents_to_their_reader() {
         let registry = Registry::new(vec![built_in(READ_DOCUMENT)], Vec::new());
         let reads = |path: &str, encoding: &str| {
-            let arguments = json!({"path": path, "encoding": encoding});
-            document_reader(&registry, &built_in(READ_FILE), &arguments).is_some()
+            let mut arguments = json!({"path": path, "encoding": encoding});
+            document_reader(&registry, &built_in(READ_FILE), &mut arguments).is_some()
         };
         assert!(reads("a/report.PDF", "utf-8") && reads("b.docx", "utf-8"));
         assert!(
             !reads("report.pdf", "base64") && !reads("pdf", "utf-8") && !reads("a.rs", "utf-8")
         );
         let without = Registry::new(Vec::new(), Vec::new());
-        let arguments = json!({"path": "a.pdf"});
-        assert!(document_reader(&without, &built_in(READ_FILE), &arguments).is_none());
+        let mut arguments = json!({"path": "a.pdf"});
+        assert!(document_reader(&without, &built_in(READ_FILE), &mut arguments).is_none());
+    }
+
+    #[test]
+    fn argument_forms_send_documents_of_the_compact_tool_to_their_reader() {
+        let registry = Registry::new(vec![built_in(READ_DOCUMENT)], Vec::new());
+        let mut compact = built_in(COMPACT);
+        let schema = r#"{"type": "object", "properties": {"path": {}, "backup": {}}}"#;
+        compact.definition.input_schema = crate::schema::Schema::parse(schema).unwrap();
+        let mut arguments =
+            json!({"operation": "read", "path": "a.pdf", "startLine": 2, "backup": true, "x": 1});
+        let reader = document_reader(&registry, &compact, &mut arguments);
+        assert!(reader.is_some());
+        assert_eq!(
+            arguments,
+            json!({"operation": "read", "path": "a.pdf", "startLine": 2, "x": 1}),
+            "an unknown argument is left for the schema"
+        );
+        for mut other in [
+            json!({"operation": "delete", "path": "a.pdf"}),
+            json!({"operation": "read", "path": "a.pdf", "encoding": "base64"}),
+            json!({"path": "a.pdf"}),
+        ] {
+            assert!(document_reader(&registry, &compact, &mut other).is_none());
+        }
     }
 }

@@ -1,15 +1,19 @@
 //! The effects of a patch as calls of the other file tools. Rules for these tools and for their paths also apply to the
-//! patch, so a patch cannot change a file that an edit could not change.
+//! patch, so a patch cannot change a file that an edit could not change. In the same way, rules for the compact file
+//! tool apply to a document that it is called with, which another tool reads.
 
 use mimir_patch::{HunkLine, PatchChange, PatchHunk};
 use serde_json::{Value, json};
 
 use crate::tool::{Tool, ToolSource};
 
+use super::argument_forms::READ;
+use super::tool_forms::{COMPACT, is_inner_form};
+
 /// The tool that applies patches.
 const APPLY_PATCH: &str = "apply_patch";
 
-/// A call of a file tool with the same effect on one file as a part of a patch.
+/// A call of a file tool with the same effect on one file as a part of another call.
 #[derive(Debug, PartialEq)]
 pub(crate) struct PatchEffect {
     /// The tool.
@@ -23,9 +27,15 @@ pub(crate) fn is_patch_tool(tool: &Tool) -> bool {
     tool.source == ToolSource::BuiltIn && tool.name().as_str() == APPLY_PATCH
 }
 
-/// Returns the effects of a call that applies a patch. Empty for other calls, and for a patch that cannot be read,
-/// which the tool refuses.
+/// Returns the effects of a call that applies a patch, or that reads a document for the compact tool. Empty for other
+/// calls, and for a patch that cannot be read, which the tool refuses.
 pub(crate) fn patch_effects(tool: &Tool, arguments: &Value) -> Vec<PatchEffect> {
+    if is_inner_form(tool) && arguments["operation"] == READ {
+        return vec![PatchEffect {
+            tool: COMPACT,
+            arguments: arguments.clone(),
+        }];
+    }
     if !is_patch_tool(tool) {
         return Vec::new();
     }
@@ -79,6 +89,17 @@ mod tests {
 
     const PATCH: &str = "*** Begin Patch\n*** Add File: new.txt\n+x\n*** Update File: a.txt\n-x\n+y\n\
         *** Update File: b.txt\n*** Move to: c.txt\n-x\n+y\n*** Delete File: d.txt\n*** End Patch\n";
+
+    #[test]
+    fn document_of_the_compact_tool_obeys_its_rules() {
+        let mut reader = tool("read_document");
+        reader.source = ToolSource::BuiltIn;
+        let call = json!({"operation": "read", "path": "a.pdf"});
+        let effects = patch_effects(&reader, &call);
+        assert_eq!((effects.len(), effects[0].tool), (1, COMPACT));
+        assert_eq!(effects[0].arguments, call);
+        assert!(patch_effects(&reader, &json!({"path": "a.pdf"})).is_empty());
+    }
 
     #[test]
     fn patch_effects_name_every_path() {

@@ -17,7 +17,7 @@ use crate::tool::{Tool, ToolGroup, ToolSource};
 use super::argument_forms;
 
 /// The compact tool.
-const COMPACT: &str = "file_operations";
+pub(super) const COMPACT: &str = "file_operations";
 
 /// The operations of the compact tool, each with the equivalent fine-grained tool.
 const OPERATIONS: [(&str, &str); 6] = [
@@ -65,7 +65,10 @@ pub(super) const COMPACT_TOOLS: [&str; 2] = [COMPACT, COMPACT_BROWSER];
 
 /// Returns true if the tool is an operation of the compact tool of this name.
 pub(super) fn is_operation_of(tool: &Tool, compact: &str) -> bool {
-    let name = tool.name().as_str();
+    let name = match tool.name().as_str() {
+        argument_forms::READ_DOCUMENT => argument_forms::READ_FILE,
+        name => name,
+    };
     let is_operation = match compact {
         COMPACT => OPERATIONS.iter().any(|(_, fine)| *fine == name),
         COMPACT_BROWSER => BROWSER_TOOLS.contains(&name),
@@ -82,7 +85,8 @@ pub(super) fn is_browser_tool(tool: &Tool) -> bool {
     tool.source == ToolSource::BuiltIn && tool.definition.group == ToolGroup::Browser
 }
 
-/// Returns true for the reader of documents, which is reached by calls of `read_file` and obeys the rules for that.
+/// Returns true for the reader of documents, which is reached by calls of `read_file` and of the compact tool, and obeys
+/// the rules for them.
 pub(crate) fn is_inner_form(tool: &Tool) -> bool {
     tool.source == ToolSource::BuiltIn && tool.name().as_str() == argument_forms::READ_DOCUMENT
 }
@@ -126,8 +130,8 @@ pub(crate) fn equivalent_tool_name(tool: &Tool, arguments: &Value) -> Option<&'s
 /// The tool whose operations can be called by name, such as `git_status`.
 const GIT: &str = "git";
 
-/// Finds the called tool, and converts its arguments to the form of its schema. `read_file` of a document becomes a
-/// call of the reader of documents. `root` is the absolute path of the workspace for commands, if known.
+/// Finds the called tool, and converts its arguments to the form of its schema. A call that reads a document
+/// becomes a call of the reader of documents. `root` is the absolute path of the workspace for commands, if known.
 pub(crate) fn resolve_called_tool(
     registry: &Registry,
     name: &str,
