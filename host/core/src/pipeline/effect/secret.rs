@@ -3,6 +3,8 @@
 
 use std::hash::{BuildHasher, Hasher};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use crate::audit::{AuditEvent, EventKind};
@@ -120,6 +122,7 @@ impl EffectGate {
             {
                 let secret = inner.secret_value(&need.name, target)?;
                 let text = inserted.as_deref().unwrap_or(value);
+                let secret = header_form(text, &placeholder.text, secret);
                 inserted = Some(text.replace(&placeholder.text, &secret));
             }
         }
@@ -153,6 +156,37 @@ impl EffectGate {
     }
 }
 
+/// Returns the text that replaces a placeholder in a header. After `Basic`, the secret `user:password` is encoded in
+/// base64, as the scheme requires. A secret without a colon is encoded already.
+fn header_form(header: &str, placeholder: &str, secret: String) -> String {
+    let scheme = header.strip_suffix(placeholder).unwrap_or_default();
+    if scheme.trim().eq_ignore_ascii_case("basic") && secret.contains(':') {
+        return STANDARD.encode(secret);
+    }
+    secret
+}
+
+/// Returns the texts to mask besides the secret itself if the secret has the form `user:password`, in base64 or not: a
+/// server that reads the header may return its parts.
+fn credential_parts(secret: &str) -> Vec<String> {
+    let decoded = || String::from_utf8(STANDARD.decode(secret).ok()?).ok();
+    let credentials = if secret.contains(':') {
+        secret.to_owned()
+    } else {
+        decoded().unwrap_or_default()
+    };
+    let Some((user, password)) = credentials.split_once(':') else {
+        return Vec::new();
+    };
+    let mut parts = vec![STANDARD.encode(&credentials), password.to_owned()];
+    // Some APIs take the key as the user name, with any password.
+    if user.len() > password.len() {
+        parts.push(user.to_owned());
+    }
+    parts.push(credentials);
+    parts
+}
+
 /// Returns true if the secret was declared for this header of requests to this target.
 fn is_declared_for(need: &SecretNeed, header: &str, target: &RequestTarget) -> bool {
     let pattern = need.host.parse::<HostPattern>();
@@ -174,13 +208,27 @@ impl Inner {
         let mut values = Vec::new();
         for placeholder in &self.placeholders {
             match vault.secret(&placeholder.name) {
-                Ok(Some(value)) => values.push((placeholder.name.clone(), value)),
+                Ok(Some(value)) => {
+                    if self.is_credential(&placeholder.name) {
+                        let parts = credential_parts(&value).into_iter();
+                        values.extend(parts.map(|part| (placeholder.name.clone(), part)));
+                    }
+                    values.push((placeholder.name.clone(), value));
+                }
                 Ok(None) => {}
                 // Fall back to the redactor of all stored secrets.
                 Err(_) => return Some(self.redactor.clone()),
             }
         }
         (!values.is_empty()).then(|| Redactor::new().with_values(values))
+    }
+
+    /// Returns true for a secret of the header `Authorization`.
+    fn is_credential(&self, name: &str) -> bool {
+        let needs = self.rights.secrets.iter();
+        needs
+            .filter(|need| need.name == name)
+            .any(|need| need.header.eq_ignore_ascii_case("authorization"))
     }
 
     /// Returns the value of a secret that is about to be sent to `target`, and records the use.
@@ -218,5 +266,54 @@ impl Inner {
             .record(&event)
             .map_err(|error| unrecorded_effect(&error))?;
         Ok(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secret_after_basic_is_encoded() {
+        let form =
+            |header: &str, secret: &str| header_form(header, "placeholder", secret.to_owned());
+        for (header, secret, expected) in [
+            (
+                "Basic placeholder",
+                "user:pass phrase",
+                "dXNlcjpwYXNzIHBocmFzZQ==",
+            ),
+            ("basic  placeholder", "u:", "dTo="),
+            ("Basic placeholder", "dXNlcjpwYXNz", "dXNlcjpwYXNz"),
+            ("Bearer placeholder", "user:pass", "user:pass"),
+            ("placeholder", "user:pass", "user:pass"),
+            ("Basic placeholder, x", "user:pass", "user:pass"),
+        ] {
+            assert_eq!(form(header, secret), expected, "{header}");
+        }
+    }
+
+    #[test]
+    fn secret_of_basic_is_masked_in_parts() {
+        let redactor = |secret: &str| {
+            let values = credential_parts(secret).into_iter();
+            Redactor::new().with_values(values.map(|part| ("A", part)))
+        };
+        for secret in ["user:correct-horse", "dXNlcjpjb3JyZWN0LWhvcnNl"] {
+            for text in [
+                "password correct-horse",
+                "user:correct-horse",
+                "dXNlcjpjb3JyZWN0LWhvcnNl",
+            ] {
+                let mut masked = text.to_owned();
+                redactor(secret).mask_text(&mut masked);
+                assert!(!masked.contains(text), "{secret}: {masked}");
+                assert!(!masked.contains("horse"), "{secret}: {masked}");
+            }
+        }
+        let mut masked = "the user key-5f3a9c21e5".to_owned();
+        redactor("key-5f3a9c21e5:x").mask_text(&mut masked);
+        assert!(!masked.contains("key-5f3a9c21e5"), "{masked}");
+        assert_eq!(credential_parts("a-token-without-parts"), [""; 0]);
     }
 }
