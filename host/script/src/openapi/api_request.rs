@@ -84,6 +84,13 @@ pub(crate) fn build_request(
     }
     for (header, value) in secrets {
         if header.eq_ignore_ascii_case("cookie") {
+            // Of two cookies with one name, servers read the first or the last.
+            let names: Vec<&str> = value.split(';').map(cookie_name).collect();
+            let is_secret = |pair: &str| {
+                let name = cookie_name(pair);
+                names.iter().any(|secret| secret.eq_ignore_ascii_case(name))
+            };
+            cookies.retain(|pair: &String| !is_secret(pair));
             cookies.push(value);
         } else {
             headers.retain(|(name, _): &(String, String)| !name.eq_ignore_ascii_case(&header));
@@ -135,6 +142,10 @@ pub(crate) fn build_request(
         headers,
         body: bytes,
     })
+}
+
+fn cookie_name(pair: &str) -> &str {
+    pair.split('=').next().unwrap_or_default().trim()
 }
 
 /// Returns the parameters that the call has a value for.
@@ -313,16 +324,24 @@ mod tests {
     fn openapi_request_uses_the_secret_instead_of_an_argument() {
         let operation = operation(json!({
             "request": "GET /a",
-            "parameters": [{"argument": "auth", "name": "authorization", "in": "header"}],
+            "parameters": [
+                {"argument": "auth", "name": "authorization", "in": "header"},
+                {"argument": "session", "in": "cookie"},
+                {"argument": "other", "name": "Session", "in": "cookie"},
+                {"argument": "lang", "in": "cookie"},
+            ],
         }));
-        let request = build(&operation, json!({"auth": "Bearer other"})).unwrap();
-        let values = request
-            .headers
-            .iter()
-            .filter(|(name, _)| name.eq_ignore_ascii_case("authorization"));
-        assert_eq!(
-            values.map(|(_, value)| value.as_str()).collect::<Vec<_>>(),
-            ["Bearer SECRET"]
-        );
+        let arguments =
+            json!({"auth": "Bearer other", "session": "a", "other": ["b"], "lang": "en"});
+        let request = build(&operation, arguments).unwrap();
+        let values = |wanted: &str| -> Vec<&str> {
+            let headers = request.headers.iter();
+            headers
+                .filter(|(name, _)| name.eq_ignore_ascii_case(wanted))
+                .map(|(_, value)| value.as_str())
+                .collect()
+        };
+        assert_eq!(values("authorization"), ["Bearer SECRET"]);
+        assert_eq!(values("cookie"), ["lang=en; session=SECRET"]);
     }
 }
