@@ -23,20 +23,54 @@ pub(crate) fn tool_result(response: ApiResponse) -> Result<ToolOutput, ToolError
     } else {
         None
     };
-    let structured = parsed.clone().filter(Value::is_object);
     let status = response.status;
-    let content = match (parsed, std::str::from_utf8(&response.body)) {
-        // Parsed and printed again, so that all servers' results have one form.
-        (Some(value), _) => Content::text(value.to_string()),
-        (None, Ok("")) => Content::text(format!("{status}, without content")),
-        (None, Ok(body)) => Content::text(body),
-        (None, Err(_)) => file_content(media_type, response.body.to_vec()),
+    let content = match std::str::from_utf8(&response.body) {
+        Ok(body) if parsed.is_some() => Content::text(compact_json(body)),
+        Ok("") => Content::text(format!("{status}, without content")),
+        Ok(body) => Content::text(body),
+        Err(_) => file_content(media_type, response.body.to_vec()),
     };
+    let structured = parsed.filter(Value::is_object);
     Ok(ToolOutput {
         content: vec![content],
         structured,
         exit_code: None,
     })
+}
+
+/// Returns valid JSON without spaces and unneeded escapes. Numbers stay as the server wrote them: parsing would round
+/// long ones, such as amounts and ids.
+fn compact_json(json: &str) -> String {
+    let (mut out, mut rest) = (String::with_capacity(json.len()), json);
+    while let Some(quote) = rest.find('"') {
+        let (tokens, tail) = rest.split_at(quote);
+        out.extend(tokens.chars().filter(|c| !c.is_ascii_whitespace()));
+        let (string, after) = tail.split_at(string_length(tail));
+        if string.contains('\\')
+            && let Ok(text) = serde_json::from_str::<String>(string)
+        {
+            out.push_str(&Value::from(text).to_string());
+        } else {
+            out.push_str(string);
+        }
+        rest = after;
+    }
+    out.extend(rest.chars().filter(|c| !c.is_ascii_whitespace()));
+    out
+}
+
+/// Returns the length in bytes of the JSON string that begins a text, with its quotes.
+fn string_length(text: &str) -> usize {
+    let mut is_escaped = false;
+    for (at, byte) in text.bytes().enumerate().skip(1) {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
+            b'"' => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
 }
 
 fn essence(response: &ApiResponse) -> String {
@@ -129,6 +163,12 @@ mod tests {
             let output = tool_result(response(200, content_type, body)).unwrap();
             assert_eq!(output.content, [Content::text(expected)]);
         }
+        let numbers = r#"{ "price": 1.10, "big": 123456789012345678901234567890, "t\u0065xt": "a \" \/ \\" }"#;
+        let output =
+            tool_result(response(200, Some("application/json"), numbers.as_bytes())).unwrap();
+        let compact = r#"{"price":1.10,"big":123456789012345678901234567890,"text":"a \" / \\"}"#;
+        assert_eq!(output.content, [Content::text(compact)]);
+        assert_eq!(output.structured.unwrap()["price"], 1.1);
         let output = tool_result(response(200, Some("image/png"), b"\x89PNG\xff")).unwrap();
         assert!(
             matches!(&output.content[0], Content::Image { mime_type, .. } if mime_type == "image/png")
