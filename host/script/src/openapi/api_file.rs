@@ -1,6 +1,6 @@
 //! The file with the tools of an API: its keys and their checks.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use mimir_core::tool::ToolName;
 use mimir_core::{Schema, ToolError, text};
@@ -330,11 +330,16 @@ impl ApiOperation {
 impl ApiFile {
     /// Parses a file. `file_name` is used in messages.
     pub(crate) fn parse(file_name: &str, content: &str) -> Result<Self, ToolError> {
-        let invalid = |why: String| ToolError::invalid_input(format!("{file_name}: {why}"));
-        yaml::check_yaml(content).map_err(|rejection| invalid(rejection.to_string()))?;
+        Self::parse_content(content)
+            .map_err(|why| ToolError::invalid_input(format!("{file_name}: {why}")))
+    }
+
+    /// Parses the content of a file. The error is the message without the name of the file.
+    pub(crate) fn parse_content(content: &str) -> Result<Self, String> {
+        yaml::check_yaml(content).map_err(|rejection| rejection.to_string())?;
         let file: Self = serde_yaml::from_str(content)
-            .map_err(|error| invalid(text::visible(text::prefix(&error.to_string(), 300))))?;
-        file.check().map_err(invalid)?;
+            .map_err(|error| text::visible(text::prefix(&error.to_string(), 300)))?;
+        file.check()?;
         Ok(file)
     }
 
@@ -409,6 +414,36 @@ impl ApiFile {
                 "inputSchema": operation.schema,
             })
         })
+    }
+
+    /// Returns the server of the file.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Returns the origins that differ from that of the file's server, each with the tools that send requests there.
+    pub fn other_origins(&self) -> Vec<(String, Vec<&str>)> {
+        let origin = |server: &str| {
+            let server = ServerUrl::parse(server).ok()?;
+            Some(server.target().origin().to_string())
+        };
+        let own = origin(&self.server);
+        let mut found: Vec<(String, Vec<&str>)> = Vec::new();
+        let mut positions: HashMap<String, usize> = HashMap::new();
+        for operation in &self.operations {
+            let Some(other) = operation.server.as_deref().and_then(origin) else {
+                continue;
+            };
+            if own.as_ref() == Some(&other) {
+                continue;
+            }
+            let at = *positions.entry(other.clone()).or_insert_with(|| {
+                found.push((other, Vec::new()));
+                found.len() - 1
+            });
+            found[at].1.push(&operation.name);
+        }
+        found
     }
 
     /// Returns the secrets that the operations use, each with an explanation of its value.

@@ -1,5 +1,6 @@
 //! Reading of OpenAPI documents in JSON or YAML, and their references.
 
+use std::cell::Cell;
 use std::fmt;
 
 use mimir_core::{ToolError, text};
@@ -13,6 +14,13 @@ pub const MAX_DOCUMENT_BYTES: u64 = 32 << 20;
 
 /// Maximum number of references that lead from one to the next.
 const MAX_REFERENCE_CHAIN: usize = 16;
+
+/// Maximum length of a reference in bytes.
+const MAX_REFERENCE_BYTES: usize = 4_096;
+
+/// Work that the conversion of a document may take, in visited schemas. Small documents can describe more work than
+/// any machine has time for, because many operations can refer to the same schema.
+const MAX_WORK: usize = 10_000_000;
 
 /// Methods of operations. `trace` is not supported, because it echoes secrets.
 pub(crate) const METHODS: [&str; 7] = ["get", "head", "post", "put", "patch", "delete", "options"];
@@ -30,6 +38,8 @@ pub(crate) enum SpecVersion {
 pub(crate) struct ApiDocument {
     pub(crate) root: Value,
     pub(crate) version: SpecVersion,
+    /// The work that is left, in visited schemas.
+    work_left: Cell<usize>,
 }
 
 fn invalid(message: impl Into<String>) -> ToolError {
@@ -82,7 +92,24 @@ impl ApiDocument {
                 "{name} has no operations: expected the key `paths` with an object"
             )));
         }
-        Ok(Self { root, version })
+        Ok(Self {
+            root,
+            version,
+            work_left: Cell::new(MAX_WORK),
+        })
+    }
+
+    /// Subtracts work from what is left for this document. Returns false if nothing is left.
+    pub(crate) fn spend_work(&self, visited: usize) -> bool {
+        self.work_left
+            .set(self.work_left.get().saturating_sub(visited));
+        self.work_left.get() > 0
+    }
+
+    /// Returns the work that was spent.
+    #[cfg(test)]
+    pub(crate) fn spent_work(&self) -> usize {
+        MAX_WORK - self.work_left.get()
     }
 
     /// Follows the references of a value within the document. `None` for references that lead elsewhere or nowhere.
@@ -99,6 +126,9 @@ impl ApiDocument {
 
     /// Returns the target of one reference.
     pub(crate) fn lookup(&self, reference: &str) -> Option<&Value> {
+        if reference.len() > MAX_REFERENCE_BYTES {
+            return None;
+        }
         let pointer = reference.strip_prefix('#')?;
         match self.root.pointer(pointer) {
             Some(target) => Some(target),

@@ -4,7 +4,7 @@ use mimir_core::{ToolError, text};
 use mimir_wasm::Sha256Digest;
 use serde_json::{Value, json};
 
-use super::api_file::{ApiFile, ApiSecret, ApiSource, FILE_VERSION, is_secret_name};
+use super::api_file::{ApiFile, ApiOperation, ApiSecret, ApiSource, FILE_VERSION, is_secret_name};
 use super::document::ApiDocument;
 use super::file_text::file_text;
 use super::operations::{OperationEntry, OperationNames, operation_entries};
@@ -15,6 +15,9 @@ use super::{MAX_FILE_BYTES, MAX_OPERATIONS};
 
 /// Maximum length of the name of an API.
 const MAX_API_NAME: usize = 24;
+
+/// Maximum number of servers that are tried until one has a valid URL.
+const MAX_SERVERS: usize = 20;
 
 /// Words of a title that say nothing about the API.
 const FILLER_WORDS: [&str; 14] = [
@@ -79,7 +82,7 @@ pub fn import(bytes: &[u8], options: &ImportOptions) -> Result<ImportedApi, Tool
             text::visible(bearer)
         )));
     }
-    let entries = operation_entries(&document);
+    let entries = operation_entries(&document)?;
     let selection = OperationSelection {
         include: &source.include,
         exclude: &source.exclude,
@@ -90,10 +93,11 @@ pub fn import(bytes: &[u8], options: &ImportOptions) -> Result<ImportedApi, Tool
         .iter()
         .filter(|entry| selection.selects(&entry.labels()))
         .collect();
-    if selected.len() > MAX_OPERATIONS {
+    let supported = selected.iter().filter(|entry| entry.fault.is_none());
+    let count = supported.count();
+    if count > MAX_OPERATIONS {
         return Err(ToolError::limit_exceeded(format!(
-            "{} operations are too many: expected at most {MAX_OPERATIONS}; choose some with `--include`, such as `--include tag:NAME`",
-            selected.len()
+            "{count} operations are too many: expected at most {MAX_OPERATIONS}; choose some with `--include`, such as `--include tag:NAME`"
         )));
     }
     let chosen = source.server.as_deref().map(ServerUrl::parse).transpose()?;
@@ -111,11 +115,20 @@ pub fn import(bytes: &[u8], options: &ImportOptions) -> Result<ImportedApi, Tool
     let mut imported = Operations::default();
     let mut names = OperationNames::default();
     for entry in selected {
-        let tool_name = names.add(&name, entry);
-        if let Err(reason) = imported.add(&document, entry, tool_name, (&servers, &main), &finder) {
+        let added = match &entry.fault {
+            Some(fault) => Err(fault.clone()),
+            None => {
+                let tool_name = names.add(&name, entry);
+                imported.add(&document, entry, tool_name, (&servers, &main), &finder)
+            }
+        };
+        if let Err(reason) = added {
             imported
                 .skipped
                 .push(format!("{}: {reason}", entry.shown()));
+        }
+        if imported.bytes > MAX_FILE_BYTES {
+            return Err(too_large());
         }
     }
     let server = match (
@@ -151,11 +164,7 @@ pub fn import(bytes: &[u8], options: &ImportOptions) -> Result<ImportedApi, Tool
     };
     let text = file_text(&name, &file);
     if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(ToolError::limit_exceeded(format!(
-            "the tools would need a file of {}: expected at most {}; choose fewer operations with `--include`",
-            text::bytes(text.len() as u64),
-            text::bytes(MAX_FILE_BYTES)
-        )));
+        return Err(too_large());
     }
     // The loader must accept the text that is written.
     let file = ApiFile::parse(&format!("{name}{}", super::FILE_SUFFIX), &text)?;
@@ -171,10 +180,12 @@ pub fn import(bytes: &[u8], options: &ImportOptions) -> Result<ImportedApi, Tool
 /// The converted operations, and the secrets that they use.
 #[derive(Default)]
 struct Operations {
-    operations: Vec<super::api_file::ApiOperation>,
+    operations: Vec<ApiOperation>,
     secrets: Vec<ApiSecret>,
     skipped: Vec<String>,
     notes: Vec<String>,
+    /// Size of the text of the operations.
+    bytes: u64,
 }
 
 impl Operations {
@@ -195,8 +206,9 @@ impl Operations {
         let (secrets, note) = finder.secrets_of(entry.operation);
         let secrets = secrets?;
         let operation = entry.convert(document, tool_name, own.as_ref(), &secrets)?;
+        let operation = self.check_alone(operation, &secrets)?;
         for secret in secrets {
-            if self.secrets.iter().all(|known| known.name != secret.name) {
+            if !self.secrets.contains(&secret) {
                 self.secrets.push(secret);
             }
         }
@@ -206,6 +218,37 @@ impl Operations {
         self.operations.push(operation);
         Ok(())
     }
+
+    /// Checks that the loader accepts the file of this operation alone, so that one odd operation does not make the
+    /// whole import fail.
+    fn check_alone(
+        &mut self,
+        operation: ApiOperation,
+        secrets: &[ApiSecret],
+    ) -> Result<ApiOperation, String> {
+        let mut file = ApiFile {
+            openapi: FILE_VERSION,
+            title: String::new(),
+            source: ApiSource::default(),
+            server: "https://localhost".to_owned(),
+            secrets: secrets.to_vec(),
+            operations: Vec::new(),
+        };
+        let head = file_text("", &file).len();
+        file.operations.push(operation);
+        let text = file_text("", &file);
+        ApiFile::parse_content(&text).map_err(|why| format!("its tool is not valid: {why}"))?;
+        self.bytes += (text.len() - head) as u64;
+        let operation = file.operations.pop();
+        operation.ok_or_else(|| "its tool is not valid".to_owned())
+    }
+}
+
+fn too_large() -> ToolError {
+    ToolError::limit_exceeded(format!(
+        "the tools would need a file of more than {}: choose fewer operations with `--include`",
+        text::bytes(MAX_FILE_BYTES)
+    ))
 }
 
 /// The servers of a document.
@@ -244,7 +287,7 @@ impl DocumentServers<'_> {
     /// Returns the first entry with a valid URL, or the error of the first entry.
     fn first_valid(&self, entries: &[Value]) -> Result<ServerUrl, ToolError> {
         let mut first = None;
-        for entry in entries {
+        for entry in entries.iter().take(MAX_SERVERS) {
             match ServerUrl::from_entry(entry, self.document_url) {
                 Ok(server) => return Ok(server),
                 Err(error) => first = first.or(Some(error)),

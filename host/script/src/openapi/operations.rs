@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use mimir_core::text;
+use mimir_core::{ToolError, text};
 use serde_json::Value;
 
 use super::api_file::{ApiOperation, ApiSecret, is_media_type};
@@ -20,41 +20,89 @@ const MAX_DESCRIPTION_CHARS: usize = 800;
 /// Maximum length of a tool's name.
 const MAX_NAME_LENGTH: usize = 64;
 
+/// Maximum number of operations that a document may describe, of which an import selects some. The largest public
+/// documents describe 20,000.
+const MAX_LISTED: usize = 100_000;
+
+/// Maximum number of tags, responses and media types of an operation that are read.
+const MAX_LABELS: usize = 100;
+
+/// Methods of the specification that are not supported. `trace` echoes secrets, and few servers know `query`.
+const UNSUPPORTED_METHODS: [&str; 2] = ["trace", "query"];
+
 /// An operation in a document.
 #[derive(Debug)]
 pub(crate) struct OperationEntry<'a> {
+    /// The method in upper case; empty for a path whose operations cannot be read.
     pub(crate) method: String,
     pub(crate) path: &'a str,
     pub(crate) path_item: &'a Value,
     pub(crate) operation: &'a Value,
+    /// The reason why the operation is not supported, if that is known without its arguments.
+    pub(crate) fault: Option<String>,
 }
 
-/// Returns all operations of a document, in its order.
-pub(crate) fn operation_entries(document: &ApiDocument) -> Vec<OperationEntry<'_>> {
+/// Returns all operations of a document, in its order. Fails if they are too many.
+pub(crate) fn operation_entries(
+    document: &ApiDocument,
+) -> Result<Vec<OperationEntry<'_>>, ToolError> {
     let mut entries = Vec::new();
-    for (path, path_item) in document.root["paths"].as_object().into_iter().flatten() {
-        let Some(path_item) = document
-            .resolve(path_item)
-            .filter(|_| path.starts_with('/'))
-        else {
-            continue;
-        };
-        for method in METHODS {
-            if let Some(operation) = path_item
-                .get(method)
-                .filter(|operation| operation.is_object())
-            {
-                let method = method.to_ascii_uppercase();
-                entries.push(OperationEntry {
-                    method,
-                    path,
-                    path_item,
-                    operation,
-                });
-            }
+    let paths = document.root["paths"].as_object().into_iter().flatten();
+    // Names with `x-` are extensions of the document.
+    for (path, listed) in paths.filter(|(path, _)| !path.starts_with("x-")) {
+        if entries.len() > MAX_LISTED {
+            return Err(ToolError::limit_exceeded(format!(
+                "the document describes more than {MAX_LISTED} operations"
+            )));
+        }
+        match document.resolve(listed) {
+            Some(path_item) => push_operations(path, path_item, &mut entries),
+            None => entries.push(OperationEntry {
+                method: String::new(),
+                path,
+                path_item: listed,
+                operation: &Value::Null,
+                fault: Some(unresolved_path(listed)),
+            }),
         }
     }
-    entries
+    Ok(entries)
+}
+
+fn push_operations<'a>(path: &'a str, path_item: &'a Value, entries: &mut Vec<OperationEntry<'a>>) {
+    for method in METHODS.into_iter().chain(UNSUPPORTED_METHODS) {
+        let operation = path_item.get(method);
+        let Some(operation) = operation.filter(|operation| operation.is_object()) else {
+            continue;
+        };
+        let fault = if !path.starts_with('/') {
+            Some("its path does not begin with `/`".to_owned())
+        } else if UNSUPPORTED_METHODS.contains(&method) {
+            Some(format!("the method `{method}` is not supported"))
+        } else {
+            None
+        };
+        entries.push(OperationEntry {
+            method: method.to_ascii_uppercase(),
+            path,
+            path_item,
+            operation,
+            fault,
+        });
+    }
+}
+
+/// Returns the reason why the operations of a path cannot be read.
+fn unresolved_path(path_item: &Value) -> String {
+    let reference = path_item["$ref"].as_str().unwrap_or_default();
+    let shown = text::visible(text::prefix(reference, 100));
+    if reference.starts_with('#') {
+        format!("it refers to `{shown}`, which the document does not have")
+    } else {
+        format!(
+            "it refers to `{shown}`, which is outside of the document: bundle the document into one file"
+        )
+    }
 }
 
 impl<'a> OperationEntry<'a> {
@@ -65,17 +113,17 @@ impl<'a> OperationEntry<'a> {
             id: self.operation["operationId"].as_str().unwrap_or_default(),
             method: &self.method,
             path: self.path,
-            tags: tags.filter_map(Value::as_str).collect(),
+            tags: tags.filter_map(Value::as_str).take(MAX_LABELS).collect(),
         }
     }
 
     /// Returns the name for messages: the id, or method and path.
     pub(crate) fn shown(&self) -> String {
         let shown = match self.operation["operationId"].as_str() {
-            Some(id) => id.to_owned(),
-            None => format!("{} {}", self.method, self.path),
+            Some(id) => text::prefix(id, 100).to_owned(),
+            None => format!("{} {}", self.method, text::prefix(self.path, 100)),
         };
-        text::visible(text::prefix(&shown, 100))
+        text::visible(shown.trim_start())
     }
 
     /// Returns the servers of the operation or its path, if it has any of its own.
@@ -110,8 +158,7 @@ impl<'a> OperationEntry<'a> {
                 "its path has `{{{missing}}}`, but no such parameter"
             ));
         }
-        let schema = SchemaConverter::fit(document, |converter| arguments.schema(converter));
-        let schema = schema.ok_or_else(|| "its arguments have no valid schema".to_owned())?;
+        let schema = SchemaConverter::fit(document, |converter| arguments.schema(converter))?;
         Ok(ApiOperation {
             name,
             description: self.description(),
@@ -130,7 +177,10 @@ impl<'a> OperationEntry<'a> {
     }
 
     fn description(&self) -> String {
-        let text = |key: &str| self.operation[key].as_str().unwrap_or_default().trim();
+        let text = |key: &str| {
+            let whole = self.operation[key].as_str().unwrap_or_default();
+            text::prefix(whole, 4 * MAX_DESCRIPTION_CHARS).trim()
+        };
         let (summary, description) = (text("summary"), text("description"));
         let mut all = String::new();
         if self.operation["deprecated"] == true {
@@ -157,10 +207,12 @@ impl<'a> OperationEntry<'a> {
         let responses = self.operation["responses"].as_object()?;
         let mut successes = responses
             .iter()
+            .take(MAX_LABELS)
             .filter(|(status, _)| status.starts_with('2'));
         let (_, response) = successes.next()?;
         let content = document.resolve(response)?["content"].as_object()?;
-        let types: Vec<&String> = content.keys().filter(|name| is_media_type(name)).collect();
+        let types = content.keys().take(MAX_LABELS);
+        let types: Vec<&String> = types.filter(|name| is_media_type(name)).collect();
         let is_json = |name: &&&String| name.as_str() == "application/json" || name.contains('*');
         match types.iter().find(is_json) {
             Some(_) => None,
@@ -225,6 +277,7 @@ mod tests {
             path,
             path_item: &Value::Null,
             operation,
+            fault: None,
         }
     }
 

@@ -1,8 +1,9 @@
 //! Parameters and request bodies of operations, in the forms of OpenAPI 3 and Swagger 2.0.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use mimir_core::text;
+use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
 use super::api_file::{
@@ -11,13 +12,16 @@ use super::api_file::{
 };
 use super::body_encoding::BodyKind;
 use super::document::ApiDocument;
-use super::schema_conversion::{SchemaConverter, visible_name};
+use super::schema_conversion::{MAX_NAME_BYTES, SchemaConverter, is_usable_name, visible_name};
 
 /// Maximum number of parameters of an operation.
 const MAX_PARAMETERS: usize = 200;
 
-/// Maximum length of the name of a parameter or a field in bytes.
-const MAX_NAME_BYTES: usize = 200;
+/// Maximum number of fields of a form.
+const MAX_FIELDS: usize = 1_000;
+
+/// Maximum number of media types that are read.
+const MAX_MEDIA_TYPES: usize = 100;
 
 /// Headers that other parts of the document determine, so that parameters of these names are ignored.
 const IGNORED_HEADERS: [&str; 3] = ["accept", "content-type", "authorization"];
@@ -63,16 +67,22 @@ impl<'a> ArgumentDrafts<'a> {
         operation: &'a Value,
     ) -> Result<Self, String> {
         let mut listed: Vec<&Value> = Vec::new();
+        let mut known: HashSet<(&str, &str)> = HashSet::new();
         for list in [&operation["parameters"], &path_item["parameters"]] {
-            for parameter in list.as_array().into_iter().flatten() {
+            let list = list.as_array().map_or(&[][..], Vec::as_slice);
+            if list.len() > MAX_PARAMETERS {
+                return Err(format!("it has more than {MAX_PARAMETERS} parameters"));
+            }
+            for parameter in list {
                 let parameter = document.resolve(parameter).ok_or_else(|| {
                     "a parameter refers to something outside of the document".to_owned()
                 })?;
-                let is_same = |other: &&&Value| {
-                    other["name"] == parameter["name"] && other["in"] == parameter["in"]
+                let key = |key: &str| {
+                    let text = parameter[key].as_str().unwrap_or_default();
+                    text::prefix_bytes(text, MAX_NAME_BYTES + 1)
                 };
                 // Those of the operation come first, and replace those of the path.
-                if !listed.iter().any(|other| is_same(&other)) {
+                if known.insert((key("name"), key("in"))) {
                     listed.push(parameter);
                 }
             }
@@ -85,7 +95,13 @@ impl<'a> ArgumentDrafts<'a> {
         for parameter in listed {
             match parameter["in"].as_str().unwrap_or_default() {
                 "body" => drafts.body = Some(swagger_body(document, operation, parameter)),
-                "formData" => form.push(parameter),
+                "formData" if is_usable_name(parameter["name"].as_str().unwrap_or_default()) => {
+                    form.push(parameter);
+                }
+                "formData" if parameter["required"] == true => {
+                    return Err("a field of its form has a name that is too long".to_owned());
+                }
+                "formData" => {}
                 location => {
                     if let Some(draft) = parameter_draft(document, parameter, location)? {
                         drafts.parameters.push(draft);
@@ -96,11 +112,11 @@ impl<'a> ArgumentDrafts<'a> {
         if !form.is_empty() {
             drafts.body = Some(swagger_form(document, operation, form));
         }
-        if let Some(body) = operation
-            .get("requestBody")
-            .and_then(|body| document.resolve(body))
-        {
-            drafts.body = request_body(document, body);
+        if let Some(body) = operation.get("requestBody") {
+            let body = document
+                .resolve(body)
+                .ok_or("its body refers to something outside of the document")?;
+            drafts.body = request_body(document, body)?;
         }
         drafts.name_arguments();
         Ok(drafts)
@@ -108,18 +124,19 @@ impl<'a> ArgumentDrafts<'a> {
 
     /// Gives each argument a name that models accept and that no other argument has.
     fn name_arguments(&mut self) {
-        let mut taken: Vec<String> = Vec::new();
+        let mut taken: HashSet<String> = HashSet::new();
+        let mut counts: HashMap<String, usize> = HashMap::new();
         let mut unique = |wanted: String, other: &str| {
             let mut name = wanted.clone();
             if taken.contains(&name) {
                 name = format!("{}_{other}", text::prefix(&wanted, 50));
             }
-            let mut count = 2;
             while taken.contains(&name) {
+                let count = counts.entry(wanted.clone()).or_insert(1);
+                *count += 1;
                 name = format!("{}_{count}", text::prefix(&wanted, 50));
-                count += 1;
             }
-            taken.push(name.clone());
+            taken.insert(name.clone());
             name
         };
         for draft in &mut self.parameters {
@@ -198,7 +215,11 @@ fn parameter_draft<'a>(
     let location = match location {
         "path" => ParameterLocation::Path,
         "query" => ParameterLocation::Query,
-        "header" if IGNORED_HEADERS.contains(&name.to_ascii_lowercase().as_str()) => {
+        "header"
+            if IGNORED_HEADERS
+                .iter()
+                .any(|ignored| name.eq_ignore_ascii_case(ignored)) =>
+        {
             return Ok(None);
         }
         "header" => ParameterLocation::Header,
@@ -210,14 +231,16 @@ fn parameter_draft<'a>(
             ));
         }
     };
-    let is_valid = match location {
-        ParameterLocation::Header => is_allowed_header(name),
-        ParameterLocation::Cookie => is_token(name),
-        ParameterLocation::Path | ParameterLocation::Query => {
-            !name.is_empty() && !name.contains(|c: char| c.is_control() || matches!(c, '{' | '}'))
-        }
-    };
-    if !is_valid || name.len() > MAX_NAME_BYTES {
+    let is_valid = is_usable_name(name)
+        && match location {
+            ParameterLocation::Header => is_allowed_header(name),
+            ParameterLocation::Cookie => is_token(name),
+            ParameterLocation::Path | ParameterLocation::Query => {
+                !name.is_empty()
+                    && !name.contains(|c: char| c.is_control() || matches!(c, '{' | '}'))
+            }
+        };
+    if !is_valid {
         if required {
             return Err(format!(
                 "its parameter `{shown}` has a name that cannot be sent"
@@ -235,7 +258,7 @@ fn parameter_draft<'a>(
     };
     let style = match parameter["style"].as_str() {
         _ if content.is_some() => Some(ParameterStyle::Json),
-        Some(style) => serde_json::from_value(style.into()).ok(),
+        Some(_) => read_style(&parameter["style"]),
         None => swagger_style(parameter),
     };
     let mut draft = ApiParameter {
@@ -263,6 +286,11 @@ fn parameter_draft<'a>(
     }))
 }
 
+/// Returns the style of a parameter or a field, if it is a known one.
+fn read_style(style: &Value) -> Option<ParameterStyle> {
+    ParameterStyle::deserialize(style).ok()
+}
+
 fn swagger_style(parameter: &Value) -> Option<ParameterStyle> {
     match parameter["collectionFormat"].as_str()? {
         "ssv" | "tsv" => Some(ParameterStyle::SpaceDelimited),
@@ -277,8 +305,9 @@ impl<'a> ParameterDraft<'a> {
             Some(schema) => converter.convert(schema),
             None => json!({ "type": "string" }),
         };
-        if let Some(description) = self.description.filter(|text| !text.trim().is_empty()) {
-            schema["description"] = converter.describe(description).into();
+        let description = self.description.map(|text| converter.describe(text));
+        if let Some(description) = description.filter(|text| !text.is_empty()) {
+            schema["description"] = description.into();
         }
         schema
     }
@@ -300,13 +329,21 @@ fn preferred<'b>(media_types: impl Iterator<Item = &'b str>) -> Option<&'b str> 
         (kind as usize, !exact)
     };
     media_types
+        .take(MAX_MEDIA_TYPES)
         .filter(|media_type| is_media_type(media_type))
         .min_by_key(rank)
 }
 
-fn request_body<'a>(document: &'a ApiDocument, body: &'a Value) -> Option<BodyDraft<'a>> {
-    let content = body["content"].as_object()?;
-    let media_type = preferred(content.keys().map(String::as_str))?;
+/// Reads a request body. `None` for a body without content.
+fn request_body<'a>(
+    document: &'a ApiDocument,
+    body: &'a Value,
+) -> Result<Option<BodyDraft<'a>>, String> {
+    let content = body["content"].as_object();
+    let media_type = content.and_then(|content| preferred(content.keys().map(String::as_str)));
+    let (Some(content), Some(media_type)) = (content, media_type) else {
+        return Ok(None);
+    };
     let media = &content[media_type];
     let mut api_body = api_body(media_type);
     let schema = media.get("schema");
@@ -314,25 +351,33 @@ fn request_body<'a>(document: &'a ApiDocument, body: &'a Value) -> Option<BodyDr
         BodyKind::of(media_type),
         BodyKind::Form | BodyKind::Multipart
     ) {
-        api_body.fields = form_fields(document, media, schema);
+        api_body.fields = form_fields(document, media, schema)?;
     }
-    Some(BodyDraft {
+    Ok(Some(BodyDraft {
         body: api_body,
         required: body["required"] == true,
         description: body["description"].as_str(),
         schema: schema.map_or(BodySchema::Any, BodySchema::One),
-    })
+    }))
 }
 
 fn form_fields(
     document: &ApiDocument,
     media: &Value,
     schema: Option<&Value>,
-) -> BTreeMap<String, BodyField> {
+) -> Result<BTreeMap<String, BodyField>, String> {
+    let schema = schema.and_then(|schema| document.resolve(schema));
+    let properties = schema.and_then(|schema| schema["properties"].as_object());
+    let encodings = media["encoding"].as_object();
+    let is_large = |map: Option<&Map<String, Value>>| map.is_some_and(|map| map.len() > MAX_FIELDS);
+    if is_large(properties) || is_large(encodings) {
+        return Err(format!("its form has more than {MAX_FIELDS} fields"));
+    }
     let mut fields: BTreeMap<String, BodyField> = BTreeMap::new();
-    for (name, encoding) in media["encoding"].as_object().into_iter().flatten() {
+    let is_usable = |(name, _): &(&String, &Value)| is_usable_name(name);
+    for (name, encoding) in encodings.into_iter().flatten().filter(is_usable) {
         let field = BodyField {
-            style: serde_json::from_value(encoding["style"].clone()).ok(),
+            style: read_style(&encoding["style"]),
             explode: encoding["explode"].as_bool(),
             file: false,
             media_type: encoding["contentType"]
@@ -344,9 +389,7 @@ fn form_fields(
             fields.insert(name.clone(), field);
         }
     }
-    let schema = schema.and_then(|schema| document.resolve(schema));
-    let properties = schema.and_then(|schema| schema["properties"].as_object());
-    for (name, property) in properties.into_iter().flatten() {
+    for (name, property) in properties.into_iter().flatten().filter(is_usable) {
         let property = document.resolve(property).unwrap_or(property);
         let items = property
             .get("items")
@@ -355,7 +398,7 @@ fn form_fields(
             fields.entry(name.clone()).or_default().file = true;
         }
     }
-    fields
+    Ok(fields)
 }
 
 fn is_file(schema: &Value) -> bool {
@@ -454,8 +497,8 @@ impl<'a> BodyDraft<'a> {
                 file
             };
         }
-        if let Some(description) = self.description.filter(|text| !text.trim().is_empty()) {
-            let description = converter.describe(description);
+        let description = self.description.map(|text| converter.describe(text));
+        if let Some(description) = description.filter(|text| !text.is_empty()) {
             let known = schema["description"]
                 .as_str()
                 .filter(|_| kind == BodyKind::Binary);

@@ -4,23 +4,43 @@
 //! References are replaced by their targets up to a bounded depth; what is deeper, recursive, or not understood accepts
 //! any value.
 
+use std::collections::HashSet;
+
 use mimir_core::{Schema, text};
 use serde_json::{Map, Value, json};
 
 use super::document::{ApiDocument, SpecVersion};
 
-/// Maximum size of a tool's schema in bytes, because models read it.
+/// Size of a tool's schema in bytes that the conversion aims at, because models read it.
 const MAX_SCHEMA_BYTES: usize = 12 << 10;
+
+/// Maximum size of a tool's schema in bytes.
+const MAX_WIDE_SCHEMA_BYTES: usize = 256 << 10;
 
 /// Numbers of levels that are kept, each tried if the schema with the one before is too large.
 const DEPTHS: [usize; 6] = [12, 6, 4, 3, 2, 1];
 
-/// Maximum number of schemas that one conversion visits.
-const MAX_VISITED: usize = 4_000;
+/// Maximum number of schemas that one conversion visits. As text, more of them need more than `MAX_SCHEMA_BYTES`.
+const MAX_VISITED: usize = 2_000;
 
 /// Maximum number and size of the values of `enum`.
 const MAX_ENUM_VALUES: usize = 200;
 const MAX_ENUM_BYTES: usize = 4 << 10;
+
+/// Number of values of `enum` that take as much work as a schema.
+const VALUES_PER_VISIT: usize = 8;
+
+/// Maximum size in bytes of the value of `default` or `const`.
+const MAX_VALUE_BYTES: usize = 200;
+
+/// Maximum nesting of the value of `default`, `const` or `enum`. The files of APIs have a limit as well.
+const MAX_VALUE_DEPTH: usize = 8;
+
+/// Maximum number of required members that are read.
+const MAX_REQUIRED: usize = 1_000;
+
+/// Maximum length of the name of a parameter, a field or a member in bytes.
+pub(crate) const MAX_NAME_BYTES: usize = 200;
 
 /// Types of JSON Schema.
 const TYPES: [&str; 7] = [
@@ -56,12 +76,15 @@ pub(crate) struct SchemaConverter<'a> {
 
 impl<'a> SchemaConverter<'a> {
     /// Builds the schema of a tool's arguments with ever smaller bounds until it is small enough and valid. `build`
-    /// creates it with a converter. `None` if it is never valid.
+    /// creates it with a converter.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if it is never valid or small enough, or if the document has needed too much work.
     pub(crate) fn fit(
         document: &'a ApiDocument,
         mut build: impl FnMut(&mut Self) -> Value,
-    ) -> Option<Value> {
-        let mut last = None;
+    ) -> Result<Value, String> {
         for patterns in [true, false] {
             for depth in DEPTHS {
                 let description = if depth > 4 { 400 } else { 120 };
@@ -76,20 +99,35 @@ impl<'a> SchemaConverter<'a> {
                     visited: 0,
                 };
                 let schema = build(&mut converter);
-                let text = schema.to_string();
-                if text.len() > MAX_SCHEMA_BYTES && depth > 1 {
+                if !document.spend_work(converter.visited) {
+                    return Err("the document describes too much: choose fewer operations with `--include`, such as `--include tag:NAME`".to_owned());
+                }
+                let is_last = depth == 1;
+                if converter.is_full() && !is_last {
                     continue;
                 }
-                if Schema::parse(&text).is_ok() {
-                    last = Some(schema);
+                let text = schema.to_string();
+                if text.len() > MAX_SCHEMA_BYTES && !is_last {
+                    continue;
                 }
-                break;
-            }
-            if last.is_some() {
+                if text.len() > MAX_WIDE_SCHEMA_BYTES {
+                    return Err(format!(
+                        "its arguments need a schema of more than {}",
+                        text::bytes(MAX_WIDE_SCHEMA_BYTES as u64)
+                    ));
+                }
+                if Schema::parse(&text).is_ok() {
+                    return Ok(schema);
+                }
                 break;
             }
         }
-        last
+        Err("its arguments have no valid schema".to_owned())
+    }
+
+    /// Returns true if the conversion has visited as many schemas as it may. The rest accepts any value.
+    fn is_full(&self) -> bool {
+        self.visited > MAX_VISITED
     }
 
     /// Converts a schema.
@@ -104,12 +142,9 @@ impl<'a> SchemaConverter<'a> {
 
     fn convert_at(&mut self, schema: &'a Value, depth: usize) -> Value {
         self.visited += 1;
-        let Some(object) = schema.as_object() else {
+        let Some(object) = schema.as_object().filter(|_| !self.is_full()) else {
             return json!({});
         };
-        if self.visited > MAX_VISITED {
-            return json!({});
-        }
         let Some(reference) = object.get("$ref").and_then(Value::as_str) else {
             return self.convert_object(object, depth);
         };
@@ -164,10 +199,15 @@ impl<'a> SchemaConverter<'a> {
             let Some(alternatives) = schema.get(key).and_then(Value::as_array) else {
                 continue;
             };
-            let mut converted: Vec<Value> = alternatives
-                .iter()
-                .map(|schema| self.convert_at(schema, depth + 1))
-                .collect();
+            let mut converted: Vec<Value> = Vec::new();
+            for alternative in alternatives {
+                converted.push(self.convert_at(alternative, depth + 1));
+                if self.is_full() {
+                    // The others accept any value.
+                    converted.push(json!({}));
+                    break;
+                }
+            }
             if is_nullable(schema) {
                 converted.push(json!({"type": "null"}));
             }
@@ -184,12 +224,16 @@ impl<'a> SchemaConverter<'a> {
                 // Part of the same value, so the depth stays; the number of visited schemas is bounded.
                 let part = self.convert_at(part, depth + 1);
                 merge(&mut out, part);
+                if self.is_full() {
+                    break;
+                }
             }
         }
         if let Some(name) = schema
             .get("discriminator")
             .and_then(|found| found.get("propertyName")?.as_str())
         {
+            let name = text::visible(text::prefix(name, 100));
             let note = format!("`{name}` selects the variant.");
             let note = match out.get("description").and_then(Value::as_str) {
                 Some(description) => format!("{description} {note}"),
@@ -205,7 +249,10 @@ impl<'a> SchemaConverter<'a> {
         let mut types: Vec<&str> = match schema.get("type") {
             Some(Value::String(one)) if one == "file" => vec!["string"],
             Some(Value::String(one)) => vec![one.as_str()],
-            Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).collect(),
+            Some(Value::Array(several)) => {
+                let several = several.iter().take(2 * TYPES.len());
+                several.filter_map(Value::as_str).collect()
+            }
             _ => Vec::new(),
         };
         types.retain(is_type);
@@ -230,28 +277,19 @@ impl<'a> SchemaConverter<'a> {
         (!description.is_empty()).then_some(description)
     }
 
-    fn copy_values(&self, schema: &Map<String, Value>, out: &mut Map<String, Value>) {
-        if let Some(values) = schema.get("enum").and_then(Value::as_array) {
-            let mut values: Vec<Value> = values.clone();
-            if is_nullable(schema) && !values.contains(&Value::Null) {
-                values.push(Value::Null);
-            }
-            let mut unique: Vec<Value> = Vec::new();
-            for value in values.into_iter().take(MAX_ENUM_VALUES + 1) {
-                if !unique.contains(&value) {
-                    unique.push(value);
-                }
-            }
-            let is_small = unique.len() <= MAX_ENUM_VALUES
-                && json!(unique).to_string().len() <= MAX_ENUM_BYTES;
-            if is_small && !unique.is_empty() {
+    fn copy_values(&mut self, schema: &Map<String, Value>, out: &mut Map<String, Value>) {
+        if let Some(values) = schema.get("enum").and_then(Value::as_array)
+            && values.len() <= MAX_ENUM_VALUES
+        {
+            self.visited += values.len() / VALUES_PER_VISIT;
+            let unique = unique_values(values, is_nullable(schema)).unwrap_or_default();
+            if !unique.is_empty() {
                 out.insert("enum".to_owned(), unique.into());
             }
         }
         for key in ["const", "default"] {
-            if let Some(value) = schema
-                .get(key)
-                .filter(|value| value.to_string().len() <= 200)
+            if let Some(value) = schema.get(key)
+                && small_json(value, MAX_VALUE_BYTES).is_some()
             {
                 out.insert(key.to_owned(), value.clone());
             }
@@ -320,35 +358,40 @@ impl<'a> SchemaConverter<'a> {
         out: &mut Map<String, Value>,
     ) {
         let mut properties = Map::new();
-        let mut read_only = Vec::new();
+        let mut read_only = HashSet::new();
+        // False if members are left out, which are then accepted with any value.
+        let mut is_complete = true;
         for (name, property) in schema
             .get("properties")
             .and_then(Value::as_object)
             .into_iter()
             .flatten()
         {
+            if self.is_full() {
+                is_complete = false;
+                break;
+            }
             let target = self.document.resolve(property).unwrap_or(property);
             if property["readOnly"] == true || target["readOnly"] == true {
-                read_only.push(name.as_str());
+                self.visited += 1;
+                read_only.insert(name.as_str());
+                continue;
+            }
+            if !is_usable_name(name) {
+                self.visited += 1;
+                is_complete = false;
                 continue;
             }
             properties.insert(visible_name(name), self.convert_at(property, depth + 1));
         }
-        let mut required: Vec<&str> = Vec::new();
-        for name in schema
-            .get("required")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
+        let listed = schema.get("required").and_then(Value::as_array);
+        let names = listed.into_iter().flatten().take(MAX_REQUIRED);
+        let mut known = HashSet::new();
+        let required: Vec<&str> = names
             .filter_map(Value::as_str)
-        {
-            if !read_only.contains(&name)
-                && !required.contains(&name)
-                && properties.contains_key(name)
-            {
-                required.push(name);
-            }
-        }
+            .filter(|name| !read_only.contains(name) && properties.contains_key(*name))
+            .filter(|name| known.insert(*name))
+            .collect();
         if !properties.is_empty() {
             out.insert("properties".to_owned(), properties.into());
         }
@@ -357,7 +400,9 @@ impl<'a> SchemaConverter<'a> {
         }
         match schema.get("additionalProperties") {
             // With `allOf`, the members of the other parts would be rejected, too.
-            Some(Value::Bool(false)) if !schema.contains_key("allOf") && read_only.is_empty() => {
+            Some(Value::Bool(false))
+                if !schema.contains_key("allOf") && read_only.is_empty() && is_complete =>
+            {
                 out.insert("additionalProperties".to_owned(), false.into());
             }
             Some(values @ Value::Object(_)) => {
@@ -405,6 +450,57 @@ fn merge(out: &mut Map<String, Value>, part: Value) {
     }
 }
 
+/// Returns the distinct values of `enum`, and `null` if it is accepted as well. `None` if they are too large.
+fn unique_values(values: &[Value], is_nullable: bool) -> Option<Vec<Value>> {
+    let null = is_nullable.then_some(&Value::Null);
+    let (mut unique, mut known, mut bytes) = (Vec::new(), HashSet::new(), 0);
+    for value in values.iter().chain(null) {
+        let text = small_json(value, MAX_ENUM_BYTES - bytes)?;
+        if !known.contains(&text) {
+            bytes += text.len();
+            known.insert(text);
+            unique.push(value.clone());
+        }
+    }
+    Some(unique)
+}
+
+/// Returns a value as JSON if it has at most `max` bytes and is not nested deep. Stops at the first byte that is too
+/// much.
+fn small_json(value: &Value, max: usize) -> Option<Vec<u8>> {
+    struct BoundedText(Vec<u8>, usize);
+    impl std::io::Write for BoundedText {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            if self.0.len() + bytes.len() > self.1 {
+                return Err(std::io::ErrorKind::FileTooLarge.into());
+            }
+            self.0.extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut text = BoundedText(Vec::new(), max);
+    serde_json::to_writer(&mut text, value).ok()?;
+    is_shallow(value, MAX_VALUE_DEPTH).then_some(text.0)
+}
+
+fn is_shallow(value: &Value, depth: usize) -> bool {
+    match value {
+        Value::Array(items) => depth > 0 && items.iter().all(|item| is_shallow(item, depth - 1)),
+        Value::Object(members) => {
+            depth > 0 && members.values().all(|value| is_shallow(value, depth - 1))
+        }
+        _ => true,
+    }
+}
+
+/// Returns true for the name of a parameter, a field or a member that is not too long.
+pub(crate) fn is_usable_name(name: &str) -> bool {
+    name.len() <= MAX_NAME_BYTES
+}
+
 /// Returns the name of a member for a schema, with invisible characters made visible.
 pub(crate) fn visible_name(name: &str) -> String {
     text::visible(name)
@@ -413,7 +509,8 @@ pub(crate) fn visible_name(name: &str) -> String {
 /// Shortens a text to this many characters at the end of a word, and makes invisible characters visible.
 pub(crate) fn shorten(description: &str, max: usize) -> String {
     // An invisible character becomes up to ten visible ones.
-    let description = text::sanitize(text::prefix(description.trim(), max * 2).to_owned());
+    let description = text::prefix(description, max * 4).trim();
+    let description = text::sanitize(text::prefix(description, max * 2).to_owned());
     let description = description.trim();
     let short = text::prefix(description, max);
     if short.len() == description.len() {
@@ -535,6 +632,39 @@ mod tests {
             "3.0.0",
         );
         assert_eq!(looped, json!({"description": "Recursive: Root"}));
+    }
+
+    #[test]
+    fn openapi_schema_of_many_members_stays_open() {
+        let properties: Map<String, Value> = (0..3 * MAX_VISITED)
+            .map(|number| (format!("p{number}"), json!({})))
+            .collect();
+        let wide = convert(
+            json!({"Root": {"properties": properties, "required": ["p0", "p5999"], "additionalProperties": false}}),
+            "3.0.0",
+        );
+        let count = wide["properties"].as_object().unwrap().len();
+        assert!(count <= MAX_VISITED, "{count}");
+        assert_eq!(wide["required"], json!(["p0"]));
+        assert!(wide.get("additionalProperties").is_none());
+        // Alternatives that were not visited could accept anything.
+        let alternatives: Vec<Value> = (0..2 * MAX_VISITED)
+            .map(|number| json!({"const": number}))
+            .collect();
+        let wide = convert(json!({"Root": {"oneOf": alternatives}}), "3.0.0");
+        assert_eq!(wide, json!({}));
+    }
+
+    #[test]
+    fn openapi_schema_work_is_bounded_for_the_document() {
+        let document = ApiDocument::parse("a", b"{\"openapi\": \"3.0.0\", \"paths\": {}}").unwrap();
+        let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+        let convert = || SchemaConverter::fit(&document, |converter| converter.convert(&schema));
+        assert_eq!(convert().unwrap(), schema);
+        assert_eq!(document.spent_work(), 2);
+        while document.spend_work(1_000_000) {}
+        let reason = convert().unwrap_err();
+        assert!(reason.contains("--include"), "{reason}");
     }
 
     #[test]

@@ -4,6 +4,9 @@ use mimir_core::network::{RequestTarget, UrlScheme};
 use mimir_core::{ToolError, text};
 use serde_json::Value;
 
+/// Maximum length of a URL in bytes.
+const MAX_URL_BYTES: usize = 4_096;
+
 /// The base URL of an API, without a slash at its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ServerUrl {
@@ -37,18 +40,7 @@ impl ServerUrl {
 
     /// Converts an entry of `servers`. `document` is the URL of the document, to which relative URLs refer.
     pub(crate) fn from_entry(entry: &Value, document: Option<&str>) -> Result<Self, ToolError> {
-        let mut url = entry["url"].as_str().unwrap_or("/").to_owned();
-        for (name, variable) in entry["variables"].as_object().into_iter().flatten() {
-            let default = match &variable["default"] {
-                Value::String(default) => default.clone(),
-                Value::Number(number) => number.to_string(),
-                _ => continue,
-            };
-            url = url.replace(&format!("{{{name}}}"), &default);
-            if url.len() > 4096 {
-                return Err(invalid(&url, "it is too long"));
-            }
-        }
+        let url = fill_variables(entry)?;
         if url.contains("://") {
             return Self::parse(&url);
         }
@@ -78,6 +70,37 @@ impl ServerUrl {
             _ => origin,
         }
     }
+}
+
+/// Returns the URL of an entry with the defaults of its variables. A variable without a default stays as it is.
+fn fill_variables(entry: &Value) -> Result<String, ToolError> {
+    let template = entry["url"].as_str().unwrap_or("/");
+    let check_length = |length: usize| {
+        if length > MAX_URL_BYTES {
+            return Err(invalid(template, "it is too long"));
+        }
+        Ok(())
+    };
+    check_length(template.len())?;
+    let (mut url, mut rest) = (String::new(), template);
+    while let Some((before, after)) = rest.split_once('{') {
+        let Some((name, tail)) = after.split_once('}') else {
+            break;
+        };
+        url.push_str(before);
+        match &entry["variables"][name]["default"] {
+            Value::String(default) => {
+                check_length(url.len() + default.len())?;
+                url.push_str(default);
+            }
+            Value::Number(number) => url.push_str(&number.to_string()),
+            _ => url.push_str(&format!("{{{name}}}")),
+        }
+        rest = tail;
+    }
+    url.push_str(rest);
+    check_length(url.len())?;
+    Ok(url)
 }
 
 #[cfg(test)]

@@ -199,13 +199,14 @@ fn openapi_import_leaves_out_what_it_cannot_send() {
     let imported = import_text(text, &options("odd")).unwrap();
     assert_eq!(imported.file.tool_names(), ["odd_get_good", "odd_slashes"]);
     assert!(imported.file.operations[0].parameters.is_empty());
-    assert_eq!(imported.skipped.len(), 7, "{:?}", imported.skipped);
+    assert_eq!(imported.skipped.len(), 8, "{:?}", imported.skipped);
     for reason in [
         "not allowed in paths",
         "`{id}`",
         "cannot be sent",
         "sends the key in the URL",
         "not valid",
+        "does not begin with `/`",
     ] {
         assert!(
             imported.skipped.iter().any(|line| line.contains(reason)),
@@ -250,6 +251,170 @@ fn openapi_import_survives_hostile_documents() {
         let message = error.message;
         assert!(message.contains("not a valid name of an API"), "{message}");
     }
+}
+
+#[test]
+fn openapi_import_reports_operations_that_it_does_not_read() {
+    let text = r##"{"openapi": "3.0.3", "servers": [{"url": "https://a.example"}], "paths": {
+        "/good": {"get": {"operationId": "good"}, "trace": {"operationId": "traced"}},
+        "noslash": {"get": {"operationId": "relative"}},
+        "/far": {"$ref": "other.json#/paths/~1far"}, "/gone": {"$ref": "#/x"}, "x-extension": {"get": {}},
+        "/body": {"post": {"operationId": "body", "requestBody": {"$ref": "other.json#/b"}}}}}"##;
+    let mut options = options("odd");
+    let imported = import_text(text, &options).unwrap();
+    assert_eq!(imported.file.tool_names(), ["odd_good"]);
+    let expected = [
+        "traced: the method `trace` is not supported",
+        "relative: its path does not begin with `/`",
+        "/far: it refers to `other.json#/paths/~1far`, which is outside of the document: bundle the document into one file",
+        "/gone: it refers to `#/x`, which the document does not have",
+        "body: its body refers to something outside of the document",
+    ];
+    assert_eq!(imported.skipped, expected);
+    options.source.exclude = vec!["/far".to_owned(), "traced".to_owned()];
+    let imported = import_text(text, &options).unwrap();
+    assert_eq!(imported.skipped.len(), 3, "{:?}", imported.skipped);
+}
+
+#[test]
+fn openapi_import_leaves_out_one_odd_operation() {
+    let deep = (0..97).fold(json!(1), |value, _| json!([value]));
+    let schema = |properties: Value| json!({"type": "object", "properties": properties});
+    let body = |schema: Value| json!({"content": {"application/json": {"schema": schema}}});
+    let long = "x".repeat(1_500);
+    // Each character needs six in the file.
+    let invisible = "\u{1}".repeat(200);
+    let text = json!({
+        "openapi": "3.0.3",
+        "servers": [{"url": "https://a.example"}],
+        "paths": {"/a": {
+            "get": {"operationId": "good"},
+            "put": {"operationId": "default", "requestBody": body(schema(json!({"a": {"default": deep, "enum": [deep]}})))},
+            "post": {"operationId": "name", "requestBody": body(schema(json!({long: {"type": "string"}, "b": {}})))},
+            "patch": {"operationId": "invisible", "requestBody": body(schema(json!({invisible: {"type": "string"}})))},
+        }}
+    });
+    let imported = import_text(&text.to_string(), &options("odd")).unwrap();
+    assert_eq!(
+        imported.file.tool_names(),
+        ["odd_good", "odd_name", "odd_default"]
+    );
+    let schemas: Vec<_> = imported.file.operations.iter().collect();
+    assert_eq!(
+        schemas[1].schema["properties"]["body"]["properties"],
+        json!({"b": {}})
+    );
+    assert_eq!(
+        schemas[2].schema["properties"]["body"]["properties"],
+        json!({"a": {}})
+    );
+    let [skipped] = &imported.skipped[..] else {
+        panic!("{:?}", imported.skipped);
+    };
+    assert!(
+        skipped.starts_with("invisible: its tool is not valid: "),
+        "{skipped}"
+    );
+}
+
+#[test]
+fn openapi_import_gives_similar_schemes_own_secrets() {
+    let text = r#"{"openapi": "3.0.3", "servers": [{"url": "https://a.example"}],
+        "components": {"securitySchemes": {
+            "apiKey": {"type": "apiKey", "in": "header", "name": "X-One"},
+            "api_key": {"type": "apiKey", "in": "header", "name": "X-Two"}}},
+        "paths": {"/a": {"get": {"security": [{"apiKey": []}]}, "put": {"security": [{"api_key": []}]}}}}"#;
+    let file = import_text(text, &options("shop")).unwrap().file;
+    let sent: Vec<_> = file
+        .operations
+        .iter()
+        .map(|operation| {
+            let secret = |name: &String| file.secrets.iter().find(|secret| secret.name == *name);
+            secret(&operation.secrets[0]).unwrap().header.as_str()
+        })
+        .collect();
+    // In the order of the methods.
+    assert_eq!(sent, ["X-One", "X-Two"]);
+}
+
+#[test]
+fn openapi_import_names_other_origins() {
+    let text = r#"{"openapi": "3.0.3", "servers": [{"url": "https://a.example/v1"}], "paths": {
+        "/a": {"get": {"operationId": "a"}, "put": {"operationId": "b", "servers": [{"url": "https://a.example/v2"}]}},
+        "/b": {"servers": [{"url": "https://b.example"}], "get": {"operationId": "c"}, "put": {"operationId": "d"}}}}"#;
+    let file = import_text(text, &options("x")).unwrap().file;
+    let others = file.other_origins();
+    assert_eq!(
+        others,
+        [("https://b.example".to_owned(), vec!["x_c", "x_d"])]
+    );
+}
+
+/// Documents of a few megabytes that describe far more work. Without the bounds, each of them takes hours.
+#[test]
+fn openapi_import_bounds_the_work() {
+    let document = |paths: Value, rest: Value| {
+        let mut document = json!({
+            "openapi": "3.0.3",
+            "servers": [{"url": "https://a.example"}],
+            "paths": {"/good": {"get": {"operationId": "good"}}}
+        });
+        for (part, members) in [("paths", paths), ("x-rest", rest)] {
+            let target = document.as_object_mut().unwrap().entry(part);
+            let target = target.or_insert_with(|| json!({})).as_object_mut().unwrap();
+            target.extend(members.as_object().unwrap().clone());
+        }
+        let imported = import_text(&document.to_string(), &options("work")).unwrap();
+        assert_eq!(imported.file.operations[0].name, "work_good");
+        imported
+    };
+
+    let parameters: Vec<Value> = (0..100_000)
+        .map(|number| json!({"name": format!("p{number}"), "in": "query"}))
+        .collect();
+    let imported = document(
+        json!({"/a": {"get": {"operationId": "a", "parameters": parameters}}}),
+        json!({}),
+    );
+    assert_eq!(imported.skipped, ["a: it has more than 200 parameters"]);
+
+    let values: Vec<String> = (0..100_000).map(|number| format!("v{number}")).collect();
+    let refers = json!({"$ref": "#/x-rest/value"});
+    let members: serde_json::Map<String, Value> = (0..1_900)
+        .map(|number| (format!("p{number}"), refers.clone()))
+        .collect();
+    let body = json!({"content": {"application/json": {"schema": {"$ref": "#/x-rest/body"}}}});
+    for value in [
+        json!({"type": "string", "enum": values}),
+        json!({"type": "object", "default": {"x": values}}),
+    ] {
+        let paths: serde_json::Map<String, Value> = (0..5)
+            .map(|number| {
+                let operation = json!({"post": {"requestBody": body}});
+                (format!("/a{number}"), operation)
+            })
+            .collect();
+        let rest = json!({"value": value, "body": {"properties": members}});
+        let imported = document(paths.into(), rest);
+        assert_eq!(imported.file.operations.len(), 6, "{:?}", imported.skipped);
+        let text = imported.text;
+        assert!(!text.contains("enum") && !text.contains("default"));
+    }
+
+    let servers = vec![json!({"url": "{missing}"}); 100_000];
+    let paths: serde_json::Map<String, Value> = (0..1_900)
+        .map(|number| (format!("/a{number}"), json!({"$ref": "#/x-rest/path"})))
+        .collect();
+    let imported = document(
+        paths.into(),
+        json!({"path": {"servers": servers, "get": {}}}),
+    );
+    assert_eq!(imported.skipped.len(), 1_900);
+    assert!(
+        imported.skipped[0].contains("server URL"),
+        "{}",
+        imported.skipped[0]
+    );
 }
 
 #[test]
