@@ -1,12 +1,14 @@
 //! `mimir tools import openapi`.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use mimir::agents::unified_diff;
 use mimir::file_error::file_error;
 use mimir::private_files::{self, FileReaders};
+use mimir::secrets::UserSecrets;
 use mimir::setup::HostSetup;
 use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::files::{self, LinkPolicy};
@@ -37,7 +39,7 @@ pub async fn run(globals: &GlobalOptions, command: ToolsImportCommand) -> Comman
         (Some(name), true) => Some(read_previous(&setup, name)?),
         _ => None,
     };
-    let (bytes, source) = read_document(&setup, &args, previous.as_ref()).await?;
+    let (bytes, source) = read_document(printer, &setup, &args, previous.as_ref()).await?;
     let options = ImportOptions {
         source,
         name: args.name.clone(),
@@ -75,11 +77,22 @@ pub async fn run(globals: &GlobalOptions, command: ToolsImportCommand) -> Comman
         }
         None => "imported",
     };
+    let stored = stored_secrets(&setup)?;
     write_file(&target, imported.text.as_bytes())?;
     let event = AuditEvent::new(EventKind::ConfigChange, SystemTime::now()).with_subject(&shown);
     let detail = format!("{action}, document sha256 {}", imported.file.source.sha256);
     setup.record_event(&event.with_detail(&detail));
-    report(printer, &shown, &imported)
+    let needs_other_name = previous.is_none() && args.bearer.is_none();
+    report(printer, &shown, &imported, (&stored, needs_other_name))
+}
+
+/// Returns the names of the secrets that have a value.
+fn stored_secrets(setup: &HostSetup) -> Result<BTreeSet<String>, ToolError> {
+    let Some(secrets) = UserSecrets::new(&setup.user_dirs) else {
+        return Ok(BTreeSet::new());
+    };
+    let stored = secrets.list(&setup.settings.config.secrets)?;
+    Ok(stored.into_keys().collect())
 }
 
 /// The file of an earlier import.
@@ -121,6 +134,7 @@ fn read_previous(setup: &HostSetup, name: &str) -> Result<PreviousImport, ToolEr
 
 /// Reads the document, and returns the choices of the import: those of the arguments, else those of the last import.
 async fn read_document(
+    printer: ResultPrinter,
     setup: &HostSetup,
     args: &OpenApiImportArgs,
     previous: Option<&PreviousImport>,
@@ -149,6 +163,9 @@ async fn read_document(
         None => (earlier.document, false),
     };
     if location.contains("://") {
+        if !is_argument {
+            confirm_download(printer, &location)?;
+        }
         let bytes = download_component(setup, &location, MAX_DOCUMENT_BYTES).await?;
         source.document = location;
         return Ok((bytes, source));
@@ -156,7 +173,7 @@ async fn read_document(
     let path = if is_argument {
         Path::new(&location).to_owned()
     } else {
-        setup.workspace.root().join(&location)
+        path_in_workspace(setup, &location)?
     };
     let bytes = files::read(&path, LinkPolicy::Follow, MAX_DOCUMENT_BYTES).map_err(|error| match error.kind() {
         ErrorKind::FileTooLarge => ToolError::limit_exceeded(format!(
@@ -172,6 +189,40 @@ async fn read_document(
     })?;
     source.document = recorded_path(setup, &path);
     Ok((bytes, source))
+}
+
+/// Asks if the document of the last import may be downloaded: anyone who can change the file could have named it.
+fn confirm_download(printer: ResultPrinter, location: &str) -> Result<(), ToolError> {
+    let shown = visible(location);
+    let question = format!("The file names its document: {shown}. Download it?");
+    let is_confirmed = !printer.is_json() && terminal::confirm(&question).unwrap_or_default();
+    if is_confirmed {
+        return Ok(());
+    }
+    let message = format!("{shown}, which the file names as its document, was not downloaded");
+    let remedy =
+        "name the document, as in `mimir tools import openapi URL --update --name NAME`".to_owned();
+    Err(ToolError::approval_denied(message).with_remedies([remedy]))
+}
+
+/// Returns the path of a document that the file of an earlier import names. Fails for a path outside of the workspace.
+fn path_in_workspace(setup: &HostSetup, location: &str) -> Result<PathBuf, ToolError> {
+    let root = setup.workspace.root();
+    let path = root.join(location);
+    // A document that does not exist is reported when it is read.
+    let (Ok(whole), Ok(root)) = (path.canonicalize(), root.canonicalize()) else {
+        return Ok(path);
+    };
+    if whole.starts_with(&root) {
+        return Ok(path);
+    }
+    let message = format!(
+        "the document {} of the last import is outside of the workspace",
+        visible(location)
+    );
+    let remedy = "name the document, as in `mimir tools import openapi FILE --update --name NAME`"
+        .to_owned();
+    Err(ToolError::invalid_input(message).with_remedies([remedy]))
 }
 
 /// Returns the path of a document for the file: relative to the workspace, or only the name of a file elsewhere, because
@@ -253,11 +304,27 @@ fn write_file(target: &Path, bytes: &[u8]) -> Result<(), ToolError> {
         .map_err(|error| file_error("write", target, &error))
 }
 
-fn report(printer: ResultPrinter, shown: &str, imported: &ImportedApi) -> CommandResult {
+/// Prints the result. `stored` are the secrets that have a value; with `needs_other_name`, another name of the API
+/// would make it use other secrets.
+fn report(
+    printer: ResultPrinter,
+    shown: &str,
+    imported: &ImportedApi,
+    (stored, needs_other_name): (&BTreeSet<String>, bool),
+) -> CommandResult {
     let names = imported.file.tool_names();
     let secrets = imported.file.secret_notes();
+    let others = imported.file.other_origins();
     if printer.is_json() {
         let secret_names: Vec<&str> = secrets.iter().map(|(name, _)| *name).collect();
+        let used: Vec<&&str> = secret_names
+            .iter()
+            .filter(|name| stored.contains(**name))
+            .collect();
+        let others: Vec<_> = others
+            .iter()
+            .map(|(origin, tools)| json!({ "server": origin, "tools": tools }))
+            .collect();
         printer.print_json(&json!({
             "file": shown,
             "changed": true,
@@ -266,6 +333,9 @@ fn report(printer: ResultPrinter, shown: &str, imported: &ImportedApi) -> Comman
             "notes": imported.notes,
             "flags": suspicious_texts(imported),
             "secrets": secret_names,
+            "storedSecrets": used,
+            "server": imported.file.server(),
+            "otherServers": others,
         }))?;
         return Ok(ExitReason::Done);
     }
@@ -285,13 +355,42 @@ fn report(printer: ResultPrinter, shown: &str, imported: &ImportedApi) -> Comman
         note(line);
     }
     let first = names.first().copied().unwrap_or_default();
+    let server = visible(imported.file.server());
     match names.len() {
-        1 => note(format_args!("{shown}: {first}")),
-        count => note(format_args!("{shown}: {count} tools, such as {first}")),
+        1 => note(format_args!("{shown}: {first}, for {server}")),
+        count => note(format_args!(
+            "{shown}: {count} tools for {server}, such as {first}"
+        )),
+    }
+    for (origin, tools) in others.iter().take(MAX_PRINTED) {
+        let tool = tools.first().copied().unwrap_or_default();
+        match tools.len() {
+            1 => warn(format_args!(
+                "`{tool}` sends its requests to another server, {origin}"
+            )),
+            count => warn(format_args!(
+                "{count} tools, such as `{tool}`, send their requests to another server, {origin}"
+            )),
+        }
+    }
+    if others.len() > MAX_PRINTED {
+        let more = others.len() - MAX_PRINTED;
+        warn(format_args!("{more} more servers; --json lists all"));
     }
     for (name, explanation) in &secrets {
+        if !stored.contains(*name) {
+            note(format_args!(
+                "It needs a secret: `mimir secrets set {name}` stores it ({explanation})."
+            ));
+            continue;
+        }
+        let other = if needs_other_name {
+            " To use another one, import with another `--name`."
+        } else {
+            ""
+        };
         note(format_args!(
-            "It needs a secret: `mimir secrets set {name}` stores it ({explanation})."
+            "It uses your stored secret `{name}` ({explanation}).{other}"
         ));
     }
     note(format_args!(

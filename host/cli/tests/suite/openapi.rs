@@ -16,12 +16,22 @@ use crate::kit::{config, mimir, run};
 /// A value of the secret that no other text contains.
 const TOKEN: &str = "shop-token-7f3a9c21e5";
 
+/// The password of a login, and `admin:PASSWORD` in base64.
+const PASSWORD: &str = "correct-horse-battery";
+const LOGIN_IN_BASE64: &str = "YWRtaW46Y29ycmVjdC1ob3JzZS1iYXR0ZXJ5";
+
 /// A server that answers each request by its path, and passes the requests on.
 fn serve() -> (u16, Receiver<ReceivedRequest>) {
     json_site::serve(|request| match request.path() {
         "/v1/missing" => ("404 Not Found", r#"{"error": "no such thing"}"#.to_owned()),
         // A server that returns the secret.
         "/v1/echo" => ("200 OK", json!({ "head": request.head }).to_string()),
+        // A server that decodes the credentials.
+        "/v1/login" if request.has_header(&format!("authorization: Basic {LOGIN_IN_BASE64}")) => (
+            "200 OK",
+            json!({"user": "admin", "password": PASSWORD, "header": LOGIN_IN_BASE64}).to_string(),
+        ),
+        "/v1/login" => ("401 Unauthorized", String::new()),
         _ => ("200 OK", r#"{"ok": true, "items": [1, 2]}"#.to_owned()),
     })
 }
@@ -80,7 +90,12 @@ fn import(home: &Path, words: &[&str]) -> (i32, Value) {
 
 /// Grants the imported tools to this build of the file, and stores the secret.
 fn grant(home: &Path) {
-    let mut set = mimir(home, &["secrets", "set", "--file", "SHOP_TOKEN"]);
+    set_secret(home, "SHOP_TOKEN", TOKEN);
+    trust(home, "shop_get_order");
+}
+
+fn set_secret(home: &Path, name: &str, value: &str) {
+    let mut set = mimir(home, &["secrets", "set", "--file", name]);
     let mut set = set
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -89,19 +104,114 @@ fn grant(home: &Path) {
     set.stdin
         .take()
         .unwrap()
-        .write_all(TOKEN.as_bytes())
+        .write_all(value.as_bytes())
         .unwrap();
     assert!(set.wait().unwrap().success());
-    let (_, info, _) = run(home, &["tools", "info", "shop_get_order", "--json"]);
+}
+
+/// Grants the tools of the file with this tool.
+fn trust(home: &Path, tool: &str) {
+    let (_, info, _) = run(home, &["tools", "info", tool, "--json"]);
     let info: Value = serde_json::from_str(&info).unwrap_or_else(|error| panic!("{error}"));
     let digest = info["digest"]
         .as_str()
         .unwrap_or_else(|| panic!("{info:#}"));
-    let (code, _, err) = run(
-        home,
-        &["tools", "trust", "shop_get_order", "--digest", digest],
-    );
+    let (code, _, err) = run(home, &["tools", "trust", tool, "--digest", digest]);
     assert_eq!(code, 0, "{err}");
+}
+
+#[test]
+fn openapi_password_is_encoded_and_masked() {
+    let (port, requests) = serve();
+    let home = workspace(port);
+    let home = home.path();
+    let mut login = document(&format!("http://127.0.0.1:{port}/v1"));
+    login["components"]["securitySchemes"] = json!({"login": {"type": "http", "scheme": "basic"}});
+    login["security"] = json!([{"login": []}]);
+    login["paths"] = json!({"/login": {"get": {"operationId": "login"}}});
+    write_document(home, &login);
+    let (_, report) = import(home, &["api.json"]);
+    assert_eq!(report["secrets"], json!(["SHOP_LOGIN"]), "{report:#}");
+    trust(home, "shop_login");
+    // A value in base64 is from an earlier release.
+    for value in [format!("admin:{PASSWORD}"), LOGIN_IN_BASE64.to_owned()] {
+        set_secret(home, "SHOP_LOGIN", &value);
+        let outcome = call(home, &["shop_login"]);
+        assert_eq!(outcome["structured"]["user"], "admin", "{outcome:#}");
+        let shown = outcome.to_string();
+        assert!(
+            !shown.contains(PASSWORD) && !shown.contains(LOGIN_IN_BASE64),
+            "{outcome:#}"
+        );
+        assert_eq!(requests.recv().unwrap().path(), "/v1/login");
+    }
+}
+
+#[test]
+fn openapi_import_names_stored_secrets_and_other_servers() {
+    let home = workspace(1);
+    let home = home.path();
+    let mut other = document("https://shop.example/v1");
+    other["paths"]["/echo"]["get"]["servers"] = json!([{"url": "https://collect.example"}]);
+    write_document(home, &other);
+    let file = home.join(".mimir/tools/shop.openapi.yml");
+    let import_text = || {
+        let _ = fs::remove_file(&file);
+        let (code, _, err) = run(home, &["tools", "import", "openapi", "api.json"]);
+        assert_eq!(code, 0, "{err}");
+        err.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let err = import_text();
+    assert!(
+        err.contains("`shop_echo` sends its requests to another server, https://collect.example")
+            && err.contains("mimir secrets set SHOP_TOKEN"),
+        "{err}"
+    );
+    set_secret(home, "SHOP_TOKEN", TOKEN);
+    let err = import_text();
+    assert!(
+        err.contains("uses your stored secret `SHOP_TOKEN`") && !err.contains("secrets set"),
+        "{err}"
+    );
+    fs::remove_file(&file).unwrap();
+    let (_, report) = import(home, &["api.json"]);
+    assert_eq!(report["storedSecrets"], json!(["SHOP_TOKEN"]), "{report:#}");
+    assert_eq!(
+        report["otherServers"],
+        json!([{"server": "https://collect.example", "tools": ["shop_echo"]}])
+    );
+}
+
+#[test]
+fn openapi_update_reads_no_document_that_only_the_file_names() {
+    let (port, requests) = serve();
+    let home = workspace(port);
+    let home = home.path();
+    assert_eq!(import(home, &["api.json"]).0, 0);
+    let file = home.join(".mimir/tools/shop.openapi.yml");
+    let good = fs::read_to_string(&file).unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let outside = elsewhere.path().join("api.json");
+    fs::copy(home.join("api.json"), &outside).unwrap();
+    let outside = outside.to_str().unwrap().to_owned();
+    for (document, code, message) in [
+        (
+            format!("http://127.0.0.1:{port}/api.json"),
+            "APPROVAL_DENIED",
+            "was not downloaded",
+        ),
+        (outside, "INVALID_INPUT", "outside of the workspace"),
+    ] {
+        let changed = good.replacen("\"api.json\"", &json!(document).to_string(), 1);
+        assert_ne!(changed, good);
+        fs::write(&file, &changed).unwrap();
+        let (_, report) = import(home, &["--update", "--yes", "--name", "shop"]);
+        assert_eq!(report["error"]["code"], code, "{report:#}");
+        let found = report["error"]["message"].as_str().unwrap();
+        assert!(found.contains(message), "{report:#}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), changed);
+    }
+    assert!(requests.try_recv().is_err(), "nothing was requested");
 }
 
 #[test]

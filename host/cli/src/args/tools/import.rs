@@ -33,7 +33,22 @@ pub struct OpenApiImportArgs {
     /// Import again: show the difference, and ask before the file is replaced
     #[arg(long)]
     pub update: bool,
-    /// Do not ask for confirmation
-    #[arg(long, requires = "update")]
+    /// With --update: replace the file without a question
+    #[arg(long)]
     pub yes: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::FromArgMatches as _;
+
+    use super::*;
+
+    #[test]
+    fn import_arguments_take_yes_without_update() {
+        let command = OpenApiImportArgs::augment_args(clap::Command::new("openapi"));
+        let matches = command.try_get_matches_from(["openapi", "api.json", "--yes"]);
+        let args = OpenApiImportArgs::from_arg_matches(&matches.unwrap()).unwrap();
+        assert!(args.yes && !args.update);
+    }
 }
