@@ -72,6 +72,28 @@ async fn own_tools_have_the_approval_of_the_worker_file() {
     }
 }
 
+#[test]
+fn own_decisions_are_those_of_calls() {
+    let decision = |silent: bool, author: Decision, approval: &Value| {
+        let mut tool = own_tool("two_words");
+        (tool.definition.silent, tool.definition.approval) = (silent, author);
+        let settings = custom(json!(["two_words"]), approval.clone());
+        let worker = with_module(settings, vec![tool, own_tool("unlisted")]);
+        let decisions = worker.own_decisions();
+        assert_eq!(decisions.len(), 1, "only listed tools");
+        decisions[0].1
+    };
+    let (ask, allow) = (Decision::Ask, Decision::Allow);
+    let approved = json!({"default": "preApproved"});
+    assert_eq!(decision(true, ask, &json!({})), ask);
+    assert_eq!(decision(true, ask, &approved), allow);
+    assert_eq!(decision(false, ask, &approved), ask);
+    assert_eq!(decision(false, allow, &json!({})), allow);
+    assert_eq!(decision(false, allow, &json!({"default": "ask"})), ask);
+    let named = json!({"default": "preApproved", "tools": {"two_words": "blocked"}});
+    assert_eq!(decision(true, ask, &named), Decision::Deny);
+}
+
 #[tokio::test]
 async fn own_tools_keep_a_stricter_approval_of_their_author() {
     let mut asking = own_tool("two_words");

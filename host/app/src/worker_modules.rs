@@ -1,8 +1,8 @@
 //! Tools of workers: the modules and npm packages that worker files name, built when they are needed.
 //!
 //! A module without imports is compiled by mimir itself. Bundlers are programs of the workspace, so only a person starts
-//! them, with `mimir tools build`. Built components are stored in the user's cache by the digest of their sources, and
-//! get the rights that the user has granted to exactly this component.
+//! them, with `mimir tools build`. Built components are stored in the user's cache, for their workspace and the content of
+//! all files that were built, and get the rights that the user has granted to exactly this component.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -11,7 +11,7 @@ use mimir_agent::{Worker, WorkerOwnTools};
 use mimir_core::config::Config;
 use mimir_core::registry::ReservedNames;
 use mimir_core::text::visible;
-use mimir_core::{Limits, Tool, ToolError, ToolName};
+use mimir_core::{Decision, Limits, Tool, ToolError, ToolName};
 use mimir_script::{BuiltPlugin, BundlerCommand, BundlerOutput, BundlerRunner, ScriptFolder};
 use mimir_wasm::Toolbox;
 
@@ -35,6 +35,15 @@ pub struct WorkerModules {
     config: Arc<Config>,
     reserved: Arc<ReservedNames>,
     engines: WorkerEngines,
+}
+
+/// The decisions about calls of the tools that only a worker has.
+#[derive(Debug)]
+pub struct WorkerDecisions {
+    /// The name of the worker.
+    pub worker: String,
+    /// The tools that the worker's file lists, with the decisions about their calls.
+    pub tools: Vec<(Arc<Tool>, Decision)>,
 }
 
 /// The engines of [`WorkerModules`], created on first use and shared by all clones.
@@ -96,6 +105,33 @@ impl WorkerModules {
         all
     }
 
+    /// Returns the decisions about calls of a source's loaded tools, for each worker whose file names the source and is
+    /// valid. The user's settings and rules may be stricter.
+    pub fn decisions(
+        &self,
+        source: &WorkerToolSource,
+        tools: &[Arc<Tool>],
+    ) -> Vec<WorkerDecisions> {
+        let workers = WorkspaceWorkers::for_workspace(&self.user_dirs, &self.workspace);
+        let with_source = |name: &str| {
+            let worker = workers.read_worker(name).ok()?;
+            let mut sources = self.sources(&worker).ok()?.into_iter();
+            let own = sources.find(|own| own.location == source.location)?;
+            let own = WorkerOwnTools {
+                toolset: own.toolset,
+                tools: tools.to_vec(),
+            };
+            Some(WorkerDecisions {
+                worker: name.to_owned(),
+                tools: worker.with_own_tools(vec![own]).ok()?.own_decisions(),
+            })
+        };
+        let files = workers.files().into_iter();
+        files
+            .filter_map(|(file, _)| with_source(&file.name))
+            .collect()
+    }
+
     /// Returns the sources of the tools that only this worker has.
     pub fn sources(&self, worker: &Worker) -> Result<Vec<WorkerToolSource>, ToolError> {
         let module = sources::module(&self.workspace, worker)?;
@@ -105,7 +141,7 @@ impl WorkerModules {
 
     /// Loads the tools of a source with their grants, and builds the source if it was not built and imports nothing.
     pub async fn load(&self, source: &WorkerToolSource) -> Result<Vec<Arc<Tool>>, ToolError> {
-        let cache = ToolsetCache::new(&self.user_dirs)?;
+        let cache = ToolsetCache::new(&self.user_dirs, &self.workspace)?;
         let built = match cache.find(source) {
             Some(built) => built,
             None => cache.store(source, &self.build(source).await?)?,
@@ -115,7 +151,7 @@ impl WorkerModules {
 
     /// Stores the build of a source.
     pub fn store(&self, source: &WorkerToolSource, built: &BuiltPlugin) -> Result<(), ToolError> {
-        let cache = ToolsetCache::new(&self.user_dirs)?;
+        let cache = ToolsetCache::new(&self.user_dirs, &self.workspace)?;
         cache.store(source, built).map(drop)
     }
 

@@ -64,6 +64,8 @@ pub struct BuiltPlugin {
     pub silent: Vec<String>,
     /// The bundler that was used, if the module imports anything.
     pub bundler: Option<PathBuf>,
+    /// The files that were bundled with the module, as the bundler names them. They may not exist.
+    pub inputs: Vec<PathBuf>,
 }
 
 /// Builds a plugin from a module. `runner` runs the bundler if the module imports anything. Fails with all faults that can be detected in one pass.
@@ -76,7 +78,7 @@ pub async fn build(
     let to_error = |fault: &CodeFault| code_error(&source.place, fault);
     let mut module = compile::compile_module(&source.text, source.typed)
         .map_err(|faults| faults.iter().map(to_error).collect::<Vec<_>>())?;
-    let mut bundler = None;
+    let (mut bundler, mut inputs) = (None, Vec::new());
     let (code, positions) = match (module.code.take(), &module.foreign) {
         (Some(code), None) => (
             code,
@@ -89,8 +91,9 @@ pub async fn build(
                 code,
                 positions,
                 bundler: used_bundler,
+                inputs: bundled_files,
             } = bundled.map_err(|error| vec![error])?;
-            bundler = Some(used_bundler);
+            (bundler, inputs) = (Some(used_bundler), bundled_files);
             (code, positions)
         }
     };
@@ -123,6 +126,7 @@ pub async fn build(
         silent: plugin_description.silent.clone(),
         tools: plugin_description.names(),
         bundler,
+        inputs,
     })
 }
 

@@ -41,6 +41,17 @@ pub struct WorkerOwnTools {
     pub tools: Vec<Arc<Tool>>,
 }
 
+/// Returns the decision about calls of a worker's own tool: that of the worker's file, or a stricter one of the author.
+fn own_decision(tool: &Tool, approval: &ApprovalDefaults) -> Decision {
+    let author = &tool.definition;
+    match tool_approval(tool, approval, None) {
+        ToolApproval::Word(decision) if author.silent => decision,
+        ToolApproval::Word(decision) => decision.max(author.approval),
+        _ if author.silent => Decision::Ask,
+        _ => author.approval,
+    }
+}
+
 /// A listed tool that the worker cannot have.
 const NOT_FOR_NESTED: &str = "needs rights that the calling worker does not have";
 
@@ -113,10 +124,7 @@ impl Worker {
             let mut decision = tool_approval(&tool, approval, None);
             if tool.definition.silent {
                 // The author leaves the decision to the worker's file, which the user has accepted.
-                let own = match decision {
-                    ToolApproval::Word(decision) => decision,
-                    _ => Decision::Ask,
-                };
+                let own = own_decision(&tool, approval);
                 (tool.definition.approval, tool.definition.silent) = (own, false);
                 decision = ToolApproval::Word(own);
             }
@@ -125,6 +133,16 @@ impl Worker {
             tools.push(Arc::new(tool));
         }
         tools
+    }
+
+    /// Returns the tools that only this worker has, with the decision about their calls by the worker's file and the
+    /// authors of the tools. The user's settings and rules may be stricter.
+    pub fn own_decisions(&self) -> Vec<(Arc<Tool>, Decision)> {
+        let decided = self.listed_own_tools().filter_map(|(set, tool)| {
+            let decision = own_decision(tool, self.own_approval(set)?);
+            Some((Arc::clone(tool), decision))
+        });
+        decided.collect()
     }
 
     fn listed_own_tools(&self) -> impl Iterator<Item = (WorkerOwnToolset, &Arc<Tool>)> {

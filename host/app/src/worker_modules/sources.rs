@@ -1,6 +1,6 @@
 //! Sources of the tools that only one worker has: a module beside its file, and an npm package.
 
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use mimir_agent::{ExternalToolset, Worker, WorkerOwnToolset};
 use mimir_core::files::{self, LinkPolicy};
@@ -37,6 +37,9 @@ pub struct WorkerToolSource {
     pub plugin: PluginSource,
     /// The argument of `mimir tools build` that builds the tools.
     pub build_argument: String,
+    /// Folder of the package whose version was checked. `mimir tools build` writes the module of a package before the
+    /// build. `None` for a module that is a file of the user.
+    pub package_folder: Option<PathBuf>,
     /// Prefix of the tools' names.
     pub(super) prefix: String,
     /// Content of the package's `package.json`; empty for a module.
@@ -46,12 +49,7 @@ pub struct WorkerToolSource {
 impl WorkerToolSource {
     /// Returns true if only a bundler can build the source.
     pub(super) fn needs_bundler(&self) -> bool {
-        self.is_generated()
-    }
-
-    /// Returns true if the module is not a file of the user: `mimir tools build` writes it before the build.
-    pub fn is_generated(&self) -> bool {
-        self.toolset == WorkerOwnToolset::Package
+        self.package_folder.is_some()
     }
 
     /// Returns the subject of a message about the source.
@@ -115,6 +113,7 @@ pub(super) fn module(
         },
         build_argument: visible(&location),
         location,
+        package_folder: None,
         prefix: String::new(),
         package_text: String::new(),
     }))
@@ -195,6 +194,7 @@ pub(super) fn package(
         },
         build_argument: format!("{FOLDER}/{}.yml", worker.name()),
         location,
+        package_folder: manifest.parent().map(Path::to_owned),
         prefix: external.prefix.clone(),
         package_text,
     }))

@@ -58,10 +58,14 @@ async fn grant_rights(
     name: &str,
 ) -> CommandResult {
     let registry = setup.registry().await.into_registry();
+    let mut worker_decisions = None;
     let mut plugin = match find_plugin(&registry, name) {
         Ok(plugin) => plugin,
         Err(unknown) => match worker_tools::find_worker_tools(setup, name).await? {
-            Some(tools) => tools,
+            Some(found) => {
+                worker_decisions = Some(found.decisions);
+                found.tools
+            }
             None => return Err(unknown),
         },
     };
@@ -112,6 +116,9 @@ async fn grant_rights(
         Some(_) => {}
         None => {
             grant::show(&plugin, &args.without);
+            if let Some(decisions) = &worker_decisions {
+                worker_tools::note_decisions(decisions);
+            }
             if !terminal::confirm(&grant_question(&location))? {
                 if args.policy.is_some() {
                     return Err(refused_trust(
@@ -139,7 +146,12 @@ async fn grant_rights(
     } else {
         let lock = setup.workspace.display_path(approval_store.lock().path());
         note(format_args!("granted {location}, in {lock}"));
-        note_remaining_questions(&plugin);
+        match (&worker_decisions, &args.digest) {
+            (None, _) => note_remaining_questions(&plugin),
+            (Some(decisions), Some(_)) => worker_tools::note_decisions(decisions),
+            // They were shown before the question.
+            (Some(_), None) => {}
+        }
     }
     Ok(ExitReason::Done)
 }
@@ -252,7 +264,7 @@ pub(super) async fn find_location(
 
 /// Returns all tools of a plugin. `name` is the name or an alias of one of its tools, or its file name.
 fn find_plugin(registry: &Registry, name: &str) -> CommandResult<Vec<Arc<Tool>>> {
-    let tools = registry.tools().iter();
+    let tools = registry.tools().iter().chain(registry.displaced());
     let mut tools_of_file = tools.filter(|tool| is_file(&tool.origin.location, name));
     let tool = match (registry.get(name), tools_of_file.next()) {
         (Some(tool), _) | (None, Some(tool)) => tool,

@@ -132,17 +132,46 @@ fn worker_module_has_the_rights_granted_to_its_current_build() {
     let location = ".mimir/workers/tools.ts";
     let (code, _, err) = run(home.path(), &["tools", "trust", location]);
     assert_eq!(code, 3, "{err}");
+    let decision = "`first_line` runs without a question in the worker `reader`";
+    let (shown, _) = err.split_once("nothing was granted").unwrap();
+    assert!(shown.contains(decision), "{err}");
     let digest = err.split("--digest ").nth(1).unwrap();
     let digest: String = digest.chars().take_while(char::is_ascii_hexdigit).collect();
     let trust = ["tools", "trust", location, "--digest", &digest];
     let (code, _, err) = run(home.path(), &trust);
     assert_eq!(code, 0, "{err}");
+    assert!(
+        err.contains(decision) && !err.contains("still asks"),
+        "{err}"
+    );
     assert_eq!(result(), "the answer is 42");
     write_module(&home, &READER.replace("[0],", "[0] + \"!\","));
     let refused = result();
     assert!(refused.starts_with("APPROVAL_DENIED"), "{refused}");
     let (code, _, err) = run(home.path(), &["tools", "revoke", location]);
     assert_eq!(code, 0, "{err}");
+}
+
+#[test]
+fn worker_module_tools_of_the_same_name_are_trusted_by_location() {
+    let script = Script::start(vec![]);
+    let reader = custom("firstLine", "ask");
+    let other = reader.replace("tools.ts", "other.ts");
+    let home = home(&script, "", &[("reader", &reader), ("other", &other)]);
+    write_module(&home, READER);
+    fs::write(home.path().join(".mimir/workers/other.ts"), READER).unwrap();
+    let (code, _, err) = run(home.path(), &["tools", "trust", "first_line"]);
+    assert_ne!(code, 0, "{err}");
+    assert!(
+        err.contains("name one of `.mimir/workers/other.ts`, `.mimir/workers/tools.ts`"),
+        "{err}"
+    );
+    let (_, _, err) = run(home.path(), &["tools", "trust", ".mimir/workers/other.ts"]);
+    assert!(
+        err.contains("`first_line` asks you before each call in the worker `other`"),
+        "{err}"
+    );
+    assert!(!err.contains("the worker `reader`"), "{err}");
 }
 
 #[test]
@@ -236,27 +265,121 @@ exports.webTools = {
 #[test]
 fn worker_package_must_be_installed_in_its_version_and_built() {
     let script = Script::start(vec![]);
-    // The cache of builds is shared with other tests, so the version is another.
-    let external = EXTERNAL.replace("1.2.3", "2.0.0");
-    let home = home(&script, "", &[("ext", &external)]);
+    let home = home(&script, "", &[("ext", EXTERNAL)]);
     let missing = failure(home.path(), "ext");
     assert!(
         missing.contains(".mimir/workers/ext.yml:4: the package `@kit/tools` is not installed")
-            && missing.contains("`npm install --ignore-scripts --save-exact @kit/tools@2.0.0`"),
+            && missing.contains("`npm install --ignore-scripts --save-exact @kit/tools@1.2.3`"),
         "{missing}"
     );
-    install_package(home.path(), "2.0.1");
+    install_package(home.path(), "1.2.4");
     let other = failure(home.path(), "ext");
     assert!(
-        other.contains("but the version 2.0.1 is installed"),
+        other.contains("but the version 1.2.4 is installed"),
         "{other}"
     );
-    install_package(home.path(), "2.0.0");
+    install_package(home.path(), "1.2.3");
     let unbuilt = failure(home.path(), "ext");
     assert!(
         unbuilt.contains("`mimir tools build .mimir/workers/ext.yml` bundles it"),
         "{unbuilt}"
     );
+}
+
+/// A bundler for the module of the package `@kit/tools`. It looks for the package as esbuild does, from the folder of the
+/// module upwards.
+#[cfg(target_os = "linux")]
+const BUNDLER: &str = r#"#!/bin/sh
+for arg; do case $arg in --outfile=*) out=${arg#--outfile=};; esac; done
+module=$(sed -n 's/^export \* as module from "\(.*\)";$/\1/p' "$1")
+folder=$(dirname "$module")
+while [ ! -e "$folder/node_modules/@kit/tools/index.js" ]; do
+  [ "$folder" != / ] || exit 1
+  folder=$(dirname "$folder")
+done
+package=$(readlink -f "$folder/node_modules/@kit/tools/index.js")
+{
+  echo 'var __module = (() => { const exports = {};'
+  cat "$package"
+  echo 'const all = exports;'
+  sed -e '/^import /d' -e 's/^export default /const tools = /' "$module"
+  echo 'return { module: { default: tools } }; })();'
+} > "$out"
+echo "{\"version\":3,\"sources\":[\"$package\"],\"mappings\":\"\"}" > "$out.map"
+"#;
+
+/// A workspace with the worker `ext`, the bundler, and the package, whose tool returns `answer`.
+#[cfg(target_os = "linux")]
+fn home_with_package(script: &Script, answer: &str) -> TempDir {
+    use std::os::unix::fs::PermissionsExt as _;
+    let home = home(script, "", &[("ext", EXTERNAL)]);
+    install_package(home.path(), "1.2.3");
+    write_package(&home.path().join("node_modules/@kit/tools"), answer);
+    let program = home.path().join("node_modules/.bin/esbuild");
+    fs::create_dir_all(program.parent().unwrap()).unwrap();
+    fs::write(&program, BUNDLER).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    home
+}
+
+/// Writes the code of the package, whose tool returns `answer`.
+#[cfg(target_os = "linux")]
+fn write_package(folder: &Path, answer: &str) {
+    let module = format!(
+        "exports.webTools = {{ web_search: {{ description: \"Searches.\", parameters: {{ type: \"object\" }}, execute: () => \"{answer}\" }} }};\n"
+    );
+    fs::create_dir_all(folder).unwrap();
+    fs::write(folder.join("index.js"), module).unwrap();
+}
+
+#[cfg(target_os = "linux")]
+fn build_package(home: &Path) {
+    let (code, _, err) = run(home, &["tools", "build", ".mimir/workers/ext.yml"]);
+    assert_eq!(code, 0, "{err}");
+}
+
+/// The result of the package's tool, which the script calls first.
+#[cfg(target_os = "linux")]
+fn package_answer(home: &Path, script: &Script) -> String {
+    let (code, end) = task(home, &["--worker", "ext"]);
+    assert_eq!(code, 0, "{end}");
+    script.asked().last().unwrap().results().remove(0)
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn worker_package_build_belongs_to_its_workspace_and_content() {
+    let start = || Script::start(vec![calls("kit_web_search", json!({})), says("done")]);
+    let scripts = [start(), start()];
+    let [one, other] = [(&scripts[0], "of one"), (&scripts[1], "of other")]
+        .map(|(script, answer)| home_with_package(script, answer));
+    build_package(one.path());
+    let unbuilt = failure(other.path(), "ext");
+    assert!(unbuilt.contains("is not built"), "{unbuilt}");
+    build_package(other.path());
+    let answer = package_answer(one.path(), &scripts[0]);
+    assert!(answer.contains("of one"), "{answer}");
+    let answer = package_answer(other.path(), &scripts[1]);
+    assert!(answer.contains("of other"), "{answer}");
+    // The version is the same, but the code is not.
+    write_package(&one.path().join("node_modules/@kit/tools"), "changed");
+    let unbuilt = failure(one.path(), "ext");
+    assert!(
+        unbuilt.contains("is not built for its current content"),
+        "{unbuilt}"
+    );
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn worker_package_is_not_replaced_by_files_of_the_build_folder() {
+    let script = Script::start(vec![calls("kit_web_search", json!({})), says("done")]);
+    let home = home_with_package(&script, "installed");
+    let planted = ".mimir/workers/.mimir-build/node_modules/@kit/tools";
+    write_package(&home.path().join(planted), "planted");
+    build_package(home.path());
+    let answer = package_answer(home.path(), &script);
+    assert!(answer.contains("installed"), "{answer}");
 }
 
 fn npm_install(home: &Path, packages: &[&str]) {
@@ -323,9 +446,7 @@ export const greet = tool({
   execute: async ({ name, mark }) => `Hello, ${name}${mark}`,
 });
 "#;
-    // The cache of builds outlives the test, so the module differs in each run.
-    let module = format!("// {}\n{module}", home.path().display());
-    write_module(&home, &module);
+    write_module(&home, module);
     let unbuilt = failure(home.path(), "greeter");
     assert!(
         unbuilt.contains("`mimir tools build .mimir/workers/tools.ts` bundles it"),

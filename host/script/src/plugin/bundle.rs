@@ -8,7 +8,7 @@ use std::time::Duration;
 use mimir_core::{ToolError, ToolErrorCode, text};
 
 use super::bundler_runner::{BundlerCommand, BundlerRunner};
-use super::source_positions::SourcePositions;
+use super::source_positions::{SourcePositions, bundled_files};
 
 /// Source of the module `mimir`, for bundlers.
 const MIMIR_MODULE: &str = "export const defineTool = (tool) => tool;\n";
@@ -55,6 +55,8 @@ pub(super) struct BundledModule {
     pub(super) positions: SourcePositions,
     /// The bundler that was used.
     pub(super) bundler: PathBuf,
+    /// The files of the bundle, except the module.
+    pub(super) inputs: Vec<PathBuf>,
 }
 
 /// Bundles a module. `import_error` is the error about the import that requires a bundler, for a missing bundler.
@@ -87,6 +89,10 @@ pub(super) async fn bundle(
         program,
     };
     let (code, map) = run_bundler(&command, &module, runner).await?;
+    let mut inputs = map
+        .as_deref()
+        .map_or_else(Vec::new, |map| bundled_files(map, &folder));
+    inputs.retain(|file| *file != module);
     let home = module.parent().unwrap_or(&module);
     let positions =
         map.and_then(|map| SourcePositions::from_bundle(&map, LINES_BEFORE_BUNDLE, &folder, home));
@@ -96,6 +102,7 @@ pub(super) async fn bundle(
         code,
         positions: positions.unwrap_or_default(),
         bundler: command.program,
+        inputs,
     })
 }
 

@@ -114,6 +114,15 @@ impl SourcePositions {
     }
 }
 
+/// Returns the files of a bundle in the folder `work` from its source map, without those that were generated for the
+/// bundler. Empty if the map is not valid.
+pub(super) fn bundled_files(map: &str, work: &Path) -> Vec<PathBuf> {
+    let map = serde_json::from_str(map);
+    let sources = map.map_or_else(|_| Vec::new(), |map: SourceMap| map.sources);
+    let files = sources.iter().map(|source| join_path(work, source));
+    files.filter(|file| !file.starts_with(work)).collect()
+}
+
 /// Returns the display name of a file, and true if it belongs to a package; `None` for files generated for the bundler.
 fn display_name(path: &Path, work: &Path, home: &Path) -> Option<(String, bool)> {
     if path.starts_with(work) {
@@ -223,5 +232,8 @@ mod tests {
             Some("node_modules/p/b.js:1:1")
         );
         assert_eq!(positions.source_position(7, 1), None);
+        let files = ["/tmp/home/lib/a.ts", "/tmp/home/node_modules/p/b.js"].map(PathBuf::from);
+        assert_eq!(bundled_files(map, work), files);
+        assert!(bundled_files("{}", work).is_empty());
     }
 }

@@ -3,10 +3,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::{fs, io};
 
+use mimir_core::Tool;
 use mimir_core::files;
 use mimir_core::tool::ToolTrust;
-use mimir_core::{Tool, ToolError};
+use mimir_script::PluginSource;
 use serde_json::json;
 
 use super::{BuildContext, PluginFolder, typescript, within_time_limit};
@@ -16,6 +18,9 @@ use crate::output::note;
 use mimir::file_error::file_error;
 use mimir::setup::HostSetup;
 use mimir::worker_modules::WorkerToolSource;
+
+/// Files in which bundlers look for settings that replace imports, in the nearest folder that has one.
+const SETTINGS_FILES: [&str; 2] = ["package.json", "tsconfig.json"];
 
 /// Returns the sources at a path: those of a worker's file, or a module that worker files name. `None` if the path is
 /// neither.
@@ -56,8 +61,11 @@ pub async fn build(cx: &BuildContext<'_>, sources: &[WorkerToolSource]) -> Comma
     let modules = cx.setup.worker_modules();
     let mut report = Vec::new();
     for source in sources {
-        if source.is_generated() {
-            write_generated(cx.setup, source)?;
+        if let Some(package) = &source.package_folder {
+            let root = cx.setup.workspace.root();
+            let path = &source.plugin.path;
+            write_generated(root, &source.plugin, package)
+                .map_err(|error| file_error("write", path, &error))?;
         }
         let folder = PluginFolder::find(&source.plugin.path, None)?;
         let built = within_time_limit("the build", async {
@@ -89,14 +97,87 @@ fn note_missing_grant(source: &WorkerToolSource, tools: &[Arc<Tool>]) {
     }
 }
 
-/// Writes the module that imports a package to the build folder beside the worker files.
-fn write_generated(setup: &HostSetup, source: &WorkerToolSource) -> Result<(), ToolError> {
-    let path = &source.plugin.path;
+/// Writes the module that imports the package in the folder `package` to the build folder beside the worker files.
+///
+/// The folder is made anew, because bundlers first look there: a checkout may have added a package or settings that
+/// replace the import. The link leads to the package whose version was checked.
+fn write_generated(root: &Path, plugin: &PluginSource, package: &Path) -> io::Result<()> {
+    let path = &plugin.path;
     let folder = path.parent().unwrap_or(path);
-    let failed = |error: &std::io::Error| file_error("write", path, error);
-    files::reject_links(setup.workspace.root(), path)
-        .and_then(|()| std::fs::create_dir_all(folder))
-        .and_then(|()| files::ignore(folder))
-        .and_then(|()| std::fs::write(path, &source.plugin.text))
-        .map_err(|error| failed(&error))
+    files::reject_links(root, folder)?;
+    match folder.symlink_metadata() {
+        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(folder)?,
+        Ok(_) => fs::remove_file(folder)?,
+        Err(_) => {}
+    }
+    let link = folder.join("node_modules").join(&plugin.name);
+    fs::create_dir_all(link.parent().unwrap_or(folder))?;
+    files::ignore(folder)?;
+    link_folder(package, &link)?;
+    for name in SETTINGS_FILES {
+        fs::write(folder.join(name), "{}\n")?;
+    }
+    fs::write(path, &plugin.text)
+}
+
+#[cfg(unix)]
+fn link_folder(folder: &Path, link: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(folder, link)
+}
+
+#[cfg(windows)]
+fn link_folder(folder: &Path, link: &Path) -> io::Result<()> {
+    std::os::windows::fs::symlink_dir(folder, link)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_module_is_in_a_folder_without_files_of_the_checkout() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let build = root.join(".mimir/workers/.mimir-build");
+        let package = root.join("node_modules/@kit/tools");
+        fs::create_dir_all(&package).unwrap();
+        fs::write(package.join("index.js"), "installed").unwrap();
+        let plugin = PluginSource {
+            path: build.join("ext.external.js"),
+            place: String::new(),
+            text: "import \"@kit/tools\";".to_owned(),
+            typed: false,
+            name: "@kit/tools".to_owned(),
+            version: "1.2.3".to_owned(),
+            description: None,
+        };
+        let planted = build.join("node_modules/@kit/tools");
+        for file in [
+            "tsconfig.json",
+            "node_modules/other/index.js",
+            "node_modules/@kit/tools/index.js",
+        ] {
+            let file = build.join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "planted").unwrap();
+        }
+        // The second time, the folder has what the first one wrote.
+        for _ in 0..2 {
+            write_generated(root, &plugin, &package).unwrap();
+            let read = |file: &Path| fs::read_to_string(file).unwrap();
+            assert_eq!(read(&planted.join("index.js")), "installed");
+            assert_eq!(read(&build.join("tsconfig.json")), "{}\n");
+            assert_eq!(read(&build.join("package.json")), "{}\n");
+            assert_eq!(read(&plugin.path), plugin.text);
+            assert!(!build.join("node_modules/other").exists());
+        }
+        assert_eq!(
+            fs::read_to_string(package.join("index.js")).unwrap(),
+            "installed"
+        );
+        fs::remove_dir_all(&build).unwrap();
+        std::os::unix::fs::symlink(root.join("node_modules"), &build).unwrap();
+        assert!(write_generated(root, &plugin, &package).is_err());
+        assert!(package.exists(), "a link is not followed");
+    }
 }
