@@ -384,15 +384,15 @@ pub(crate) fn new_files_limit_message(bytes: u64, files: u64) -> String {
     )
 }
 
-/// Begins to record the changes of a call in the workspace. Returns the tracking for its mounts, and the scope that
-/// ends the recording.
+/// Begins to record the changes of a call in the workspace, in one record with those of its earlier attempts. Returns
+/// the tracking for its mounts, and the scope that ends the recording.
 pub(crate) fn record_call(
     host: &WasmHost,
     call: &Approved,
     copies: UndoCopies,
 ) -> (MountTracking, UndoScope) {
     let undo = UndoRecorder::default();
-    let scope = undo.begin(undo_target(host, call, copies));
+    let scope = undo.begin(undo_target(host, call, copies), call.attempt_state());
     (workspace_tracking(call.limits(), undo), scope)
 }
 

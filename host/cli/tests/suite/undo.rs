@@ -75,6 +75,51 @@ fn undo_reverts_the_newest_change_and_records_it() {
     assert!(code == 1 && err.contains("no change is recorded"), "{err}");
 }
 
+/// A tool that changes files in each attempt, and fails in the first two.
+const FLAKY: &str = r#"import { defineTool } from "mimir";
+
+export const flaky = defineTool({
+  description: "Writes files, and fails twice.",
+  inputSchema: { type: "object", properties: {} },
+  needsApproval: false,
+  hints: { idempotent: true },
+  needs: { files: [{ path: "work", access: "read-write" }] },
+  async execute(_, { platform: { fs } }) {
+    const before = await fs.readFile("work/a.txt");
+    await fs.writeFile("work/a.txt", before + "+");
+    if (before.endsWith("++")) return "done";
+    await fs.writeFile("work/only-first.txt", "x");
+    throw Object.assign(new Error("not yet"), { code: "UNAVAILABLE" });
+  },
+});
+"#;
+
+#[test]
+fn undo_reverts_all_attempts_of_a_retried_call() {
+    let home = tempfile::tempdir().unwrap();
+    for folder in [".mimir", "work"] {
+        fs::create_dir(home.path().join(folder)).unwrap();
+    }
+    let settings = "tools: {flaky: {retries: {max: 2, delayMs: 1}}}\n";
+    fs::write(home.path().join(".mimir/config.yml"), settings).unwrap();
+    fs::write(home.path().join("flaky.ts"), FLAKY).unwrap();
+    let changed = home.path().join("work/a.txt");
+    fs::write(&changed, "original").unwrap();
+    for args in [
+        &["policy", "accept", "--yes"][..],
+        &["tools", "build", "flaky.ts"],
+        &["call", "flaky", "--approve", "always"],
+    ] {
+        let (code, out, err) = kit::run(home.path(), args);
+        assert_eq!(code, 0, "{args:?}: {out}{err}");
+    }
+    assert_eq!(fs::read_to_string(&changed).unwrap(), "original+++");
+    let (code, out, err) = kit::run(home.path(), &["undo"]);
+    assert_eq!(code, 0, "{out}{err}");
+    assert_eq!(fs::read_to_string(&changed).unwrap(), "original");
+    assert!(!home.path().join("work/only-first.txt").exists(), "{out}");
+}
+
 #[test]
 fn undo_of_old_changes_needs_yes_or_id() {
     for word in ["--yes", "ID"] {

@@ -1,7 +1,8 @@
 //! Third stage: asks a person if a rule requires it, and determines the rights of the call.
 
-use std::sync::Arc;
+use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
@@ -45,6 +46,8 @@ pub struct Approved {
     redactor: Redactor,
     /// True if a person was asked while the outermost call ran.
     asked: Arc<AtomicBool>,
+    /// State of the backend, which all attempts of the call share.
+    attempt_state: Arc<OnceLock<Arc<dyn Any + Send + Sync>>>,
 }
 
 impl Approved {
@@ -163,7 +166,15 @@ impl Approved {
             variables: self.variables.clone(),
             redactor: self.redactor.clone(),
             asked: Arc::clone(&self.asked),
+            attempt_state: Arc::clone(&self.attempt_state),
         }
+    }
+
+    /// Returns the state that the backend has of this call, for all of its attempts. The first use creates it; its type
+    /// decides the type of the state.
+    pub fn attempt_state<T: Any + Default + Send + Sync>(&self) -> Arc<T> {
+        let state = self.attempt_state.get_or_init(|| Arc::<T>::default());
+        Arc::clone(state).downcast().unwrap_or_default()
     }
 
     /// Returns true if a person was asked about an effect or a nested call while the call ran.
@@ -322,6 +333,7 @@ pub(super) async fn approve(
             .as_ref()
             .map(|parent| Arc::clone(&parent.asked))
             .unwrap_or_default(),
+        attempt_state: Arc::default(),
         checked,
     })))
 }

@@ -6,6 +6,8 @@
 //! that a call can be undone even if the process is killed. When the call ends, the states after the call are added,
 //! unchanged paths are left out, and a record without changes is removed.
 //!
+//! All attempts of a call have one record. It contains the states before the first attempt and after the last one.
+//!
 //! Copies and comparisons run on threads for blocking work, not on those that run calls, and both stop when the call
 //! ends. The record contains digests of the contents after the call, so that a file counts as unchanged whatever its
 //! time is. Beyond [`MAX_HASHED_BYTES`], it contains the size and time instead, so that the cost of a record does not
@@ -15,7 +17,7 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
@@ -25,11 +27,9 @@ use mimir_core::clock::Deadline;
 use mimir_core::paths::is_obeyed;
 use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
-use tempfile::NamedTempFile;
 
 use super::node::MountState;
 use super::refusal::{FsFault, RefusalCause};
-use crate::backend::create_backups_folder;
 
 mod copy;
 mod moved;
@@ -38,7 +38,7 @@ mod record_file;
 mod state;
 
 use copy::{BackupCopy, hash};
-use record_file::RecordFile;
+use record_file::{RecordFile, record_path};
 use state::{
     RecordedState, StateLookup, Unrecordable, find_state, not_written, too_large, too_many,
     unsuitable,
@@ -69,10 +69,17 @@ pub const TOOL_WITHOUT_UNDO: &str = "pass `backup: false` to make the change wit
 #[derive(Debug, Clone, Default)]
 pub struct UndoRecorder(Arc<Mutex<Option<UndoRecording>>>);
 
-/// The scope in which changes are recorded: one call. The record is written by [`UndoScope::finish`], or in the
-/// background if the scope is dropped because the call was cancelled.
+/// The scope in which changes are recorded: one attempt of a call. The record is written by [`UndoScope::finish`], or in
+/// the background if the scope is dropped because the call was cancelled.
 #[derive(Debug)]
-pub struct UndoScope(UndoRecorder);
+pub struct UndoScope {
+    recorder: UndoRecorder,
+    earlier: Arc<EarlierAttempts>,
+}
+
+/// The recording of the finished attempts of a call, which the next attempt continues.
+#[derive(Debug, Default)]
+pub struct EarlierAttempts(Mutex<Option<UndoRecording>>);
 
 /// The call whose changes are recorded, and the destination.
 #[derive(Debug, Clone)]
@@ -115,8 +122,10 @@ struct UndoRecording {
     /// Set when the call has no time left: comparisons stop.
     stop: Arc<AtomicBool>,
     written: bool,
-    /// The record on disk, once there is a change.
+    /// The open record, once this attempt has changed something.
     file: Option<RecordFile>,
+    /// True if the record exists.
+    is_on_disk: bool,
     /// Created or changed files that agents or build tools load by themselves. Set by [`UndoRecording::write`].
     obeyed: Vec<String>,
 }
@@ -129,7 +138,7 @@ struct RecordDocument<'a> {
     #[serde(rename = "unkept", skip_serializing_if = "Option::is_none")]
     unrecorded: Option<UnrecordedPaths<'a>>,
     /// The last field, because [`RecordFile`] appends to it.
-    changes: &'a [RecordedChange],
+    changes: Vec<&'a RecordedChange>,
 }
 
 /// Changes that cannot be undone.
@@ -157,22 +166,21 @@ struct PruneJob {
 }
 
 impl UndoRecorder {
-    /// Records all changes from now on, for this call.
-    pub fn begin(&self, target: UndoTarget) -> UndoScope {
-        *self.lock() = Some(UndoRecording {
-            target,
-            time: jiff::Timestamp::now().to_string(),
-            changes: Vec::new(),
-            recorded_paths: HashSet::new(),
-            copies: 0,
-            bytes: 0,
-            is_over: Arc::default(),
-            stop: Arc::default(),
-            written: false,
-            file: None,
-            obeyed: Vec::new(),
-        });
-        UndoScope(self.clone())
+    /// Records all changes from now on, for this call, in addition to those of its earlier attempts.
+    pub fn begin(&self, target: UndoTarget, earlier: Arc<EarlierAttempts>) -> UndoScope {
+        let continued = earlier.0.lock().take();
+        let recording = match continued {
+            Some(mut recording) if recording.target.id == target.id => {
+                recording.begin_attempt(target);
+                recording
+            }
+            _ => UndoRecording::new(target),
+        };
+        *self.lock() = Some(recording);
+        UndoScope {
+            recorder: self.clone(),
+            earlier,
+        }
     }
 
     /// Returns true if this path of a mount is recorded already.
@@ -248,16 +256,19 @@ impl UndoScope {
     /// Writes the record, on a thread for blocking work. Files are compared until the deadline; files not compared by
     /// then count as changed. Returns the created or changed files that agents or build tools load by themselves.
     pub async fn finish(self, deadline: &Deadline) -> Vec<String> {
-        let Some(mut recording) = self.0.lock().take() else {
+        let Some(mut recording) = self.recorder.lock().take() else {
             return Vec::new();
         };
         if recording.is_unused() {
             return Vec::new();
         }
         let stop = Arc::clone(&recording.stop);
+        let earlier = Arc::clone(&self.earlier);
         let mut task = tokio::task::spawn_blocking(move || {
             let prune = recording.write();
-            (prune, std::mem::take(&mut recording.obeyed))
+            let obeyed = std::mem::take(&mut recording.obeyed);
+            *earlier.0.lock() = Some(recording);
+            (prune, obeyed)
         });
         let finished = {
             let work = pin!(&mut task);
@@ -281,7 +292,7 @@ impl UndoScope {
 
 impl Drop for UndoScope {
     fn drop(&mut self) {
-        let Some(recording) = self.0.lock().take() else {
+        let Some(recording) = self.recorder.lock().take() else {
             return;
         };
         if recording.is_unused() {
@@ -305,6 +316,31 @@ impl Drop for UndoRecording {
 }
 
 impl UndoRecording {
+    fn new(target: UndoTarget) -> Self {
+        Self {
+            target,
+            time: jiff::Timestamp::now().to_string(),
+            changes: Vec::new(),
+            recorded_paths: HashSet::new(),
+            copies: 0,
+            bytes: 0,
+            is_over: Arc::default(),
+            stop: Arc::default(),
+            written: false,
+            file: None,
+            is_on_disk: false,
+            obeyed: Vec::new(),
+        }
+    }
+
+    /// Prepares for the changes of another attempt. Work of the last attempt in the background stays stopped.
+    fn begin_attempt(&mut self, target: UndoTarget) {
+        self.target = target;
+        self.is_over = Arc::default();
+        self.stop = Arc::default();
+        self.written = false;
+    }
+
     /// Returns true if nothing has to be written.
     fn is_unused(&self) -> bool {
         self.changes.is_empty() && self.copies == 0 && self.file.is_none()
@@ -383,20 +419,32 @@ impl UndoRecording {
     fn append(&mut self, change: &RecordedChange) -> io::Result<()> {
         let mut file = match self.file.take() {
             Some(file) => file,
-            None => RecordFile::create(&self.target, &self.document(&[]))?,
+            None if self.is_on_disk => RecordFile::replace(&self.target, &self.document())?,
+            None => RecordFile::create(&self.target, &self.document())?,
         };
+        self.is_on_disk = true;
         let appended = file.append(change);
         self.file = Some(file);
         appended
     }
 
-    fn document<'a>(&'a self, changes: &'a [RecordedChange]) -> RecordDocument<'a> {
+    fn document(&self) -> RecordDocument<'_> {
+        let changes = self.changes.iter().map(|(_, change)| change);
+        let (unrecorded, recorded): (Vec<_>, Vec<_>) =
+            changes.partition(|change| change.obstacle.is_some());
+        let unrecorded = unrecorded.first().map(|first| UnrecordedPaths {
+            why: first.obstacle.as_deref().unwrap_or_default(),
+            paths: unrecorded
+                .iter()
+                .map(|change| change.path.as_str())
+                .collect(),
+        });
         RecordDocument {
             id: &self.target.id,
             tool: &self.target.tool,
             time: &self.time,
-            unrecorded: None,
-            changes,
+            unrecorded,
+            changes: recorded,
         }
     }
 
@@ -426,7 +474,7 @@ impl UndoRecording {
         })
     }
 
-    /// Writes the record, once, if something has changed.
+    /// Writes the record, once for each attempt, if something has changed.
     fn write(&mut self) -> Option<PruneJob> {
         if std::mem::replace(&mut self.written, true) {
             return None;
@@ -444,37 +492,29 @@ impl UndoRecording {
         });
         let obeyed = created.filter(|change| is_obeyed_path(&change.path));
         self.obeyed = obeyed.map(|change| change.path.clone()).collect();
-        let folder = &self.target.folder;
+        let paths = changes.iter().map(|(_, change)| change.path.clone());
+        self.recorded_paths = paths.collect();
+        self.changes = changes;
         // Closed before it is replaced.
-        let unfinished = self.file.take().is_some();
-        if changes.is_empty() {
-            if unfinished {
-                fs::remove_file(folder.join(format!("{}.json", self.target.id))).ok();
+        self.file = None;
+        let folder = &self.target.folder;
+        if self.changes.is_empty() {
+            if std::mem::take(&mut self.is_on_disk) {
+                fs::remove_file(record_path(&self.target)).ok();
             }
             if self.copies > 0 {
                 fs::remove_dir_all(folder.join(&self.target.id)).ok();
             }
             return None;
         }
-        let changes = changes.into_iter().map(|(_, change)| change);
-        let (unrecorded, recorded): (Vec<_>, Vec<_>) =
-            changes.partition(|change| change.obstacle.is_some());
-        let unrecorded = unrecorded.first().map(|first| UnrecordedPaths {
-            why: first.obstacle.as_deref().unwrap_or_default(),
-            paths: unrecorded
-                .iter()
-                .map(|change| change.path.as_str())
-                .collect(),
-        });
-        let record = RecordDocument {
-            unrecorded,
-            ..self.document(&recorded)
-        };
-        if let Err(error) = self.save(&record) {
-            tracing::warn!(%error, "the record for `mimir undo` cannot be written");
+        match RecordFile::replace(&self.target, &self.document()) {
+            Ok(_) => self.is_on_disk = true,
+            Err(error) => {
+                tracing::warn!(%error, "the record for `mimir undo` cannot be written");
+            }
         }
         Some(PruneJob {
-            folder: folder.clone(),
+            folder: self.target.folder.clone(),
             added: self.bytes,
         })
     }
@@ -524,15 +564,6 @@ impl UndoRecording {
             // `mimir undo` then reports that the file has changed since.
             Err(_) => true,
         }
-    }
-
-    fn save(&self, record: &RecordDocument<'_>) -> io::Result<()> {
-        let folder = &self.target.folder;
-        create_backups_folder(&self.target.workspace, folder)?;
-        let mut file = NamedTempFile::new_in(folder)?;
-        file.write_all(&serde_json::to_vec(record)?)?;
-        file.persist(folder.join(format!("{}.json", self.target.id)))?;
-        Ok(())
     }
 }
 

@@ -238,9 +238,9 @@ impl ProgramEngine {
             quota.restart(call.limits().new_file_bytes, call.limits().new_files);
         }
         // Recording begins here. Between calls, the recorder refuses all changes.
+        let target = backend::undo_target(&self.host, call, program.undo);
         let scope = tracking.undo.as_ref();
-        let scope =
-            scope.map(|undo| undo.begin(backend::undo_target(&self.host, call, program.undo)));
+        let scope = scope.map(|undo| undo.begin(target, call.attempt_state()));
         let mut guard = SessionGuard {
             sessions: &self.sessions,
             key,

@@ -1,6 +1,7 @@
 //! The undo recorder: copying in the background, and the record of a call that ends early.
 
 use super::*;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -22,14 +23,25 @@ impl TestWorkspace {
         workspace.fs = GuardedFs::open_tracked(vec![(mount, tracking)], 64).expect("a mount");
         let preopened = preopens::Host::get_directories(&mut workspace.view()).expect("preopens");
         workspace.roots = preopened.into_iter().map(|(root, _)| root).collect();
-        let scope = undo.begin(UndoTarget {
-            folder: ws.join(".mimir/state/backups"),
-            workspace: ws,
+        let scope = workspace.begin_attempt(&undo, copies, &Arc::default());
+        (workspace, undo, scope)
+    }
+
+    /// Begins to record an attempt of the call.
+    fn begin_attempt(
+        &self,
+        undo: &UndoRecorder,
+        copies: UndoCopies,
+        earlier: &Arc<EarlierAttempts>,
+    ) -> UndoScope {
+        let target = UndoTarget {
+            folder: self.host(".mimir/state/backups"),
+            workspace: self.host(""),
             id: "call".to_owned(),
             tool: "test".to_owned(),
             copies,
-        });
-        (workspace, undo, scope)
+        };
+        undo.begin(target, Arc::clone(earlier))
     }
 
     fn record(&self) -> Option<serde_json::Value> {
@@ -155,6 +167,77 @@ fn finish_call(workspace: TestWorkspace, scope: UndoScope) -> (TestWorkspace, Ve
     });
     let changes = changes.collect();
     (workspace, changes)
+}
+
+/// A record's changes: each path with its kind before and after, and the content of its copy.
+fn changes_with_copies(workspace: &TestWorkspace) -> Vec<[String; 4]> {
+    let record = workspace.record();
+    let changes = record.iter().flat_map(|record| {
+        let changes = record["changes"].as_array().unwrap().iter();
+        changes.map(|change| {
+            let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+            let copy = change["before"]["backup"].as_str().map(|copy| {
+                let copy = workspace.host(".mimir/state/backups").join(copy);
+                fs::read_to_string(copy).unwrap()
+            });
+            [
+                text(&change["path"]),
+                text(&change["before"]["kind"]),
+                text(&change["after"]["kind"]),
+                copy.unwrap_or_default(),
+            ]
+        })
+    });
+    changes.collect()
+}
+
+#[test]
+fn undo_attempts_of_a_call_share_one_record() {
+    let copies = UndoCopies::Required("no way");
+    let (mut workspace, undo, first) = TestWorkspace::recorded_with(copies);
+    drop(first);
+    fs::write(workspace.host("again"), "original").unwrap();
+    fs::write(workspace.host("reverted"), "original").unwrap();
+    let earlier = Arc::default();
+    let far = deadline(Duration::from_secs(60));
+    let finish = |workspace: &TestWorkspace, scope: UndoScope| {
+        workspace.runtime.block_on(scope.finish(&far));
+    };
+
+    let scope = workspace.begin_attempt(&undo, copies, &earlier);
+    workspace.write("again", "first").unwrap();
+    workspace.write("reverted", "first").unwrap();
+    workspace.write("only-first", "x").unwrap();
+    finish(&workspace, scope);
+    assert_eq!(changes_with_copies(&workspace).len(), 3);
+
+    let scope = workspace.begin_attempt(&undo, copies, &earlier);
+    workspace.write("again", "second").unwrap();
+    workspace.write("reverted", "original").unwrap();
+    // The record is complete before the change, also without the end of the attempt.
+    fs::write(workspace.host("src/main.rs"), "old").unwrap();
+    workspace.write("src/main.rs", "new").unwrap();
+    let unfinished = changes_with_copies(&workspace);
+    let paths: Vec<&str> = unfinished.iter().map(|change| &*change[0]).collect();
+    assert_eq!(paths, ["again", "reverted", "only-first", "src/main.rs"]);
+    finish(&workspace, scope);
+    let expected = [
+        ["again", "file", "file", "original"],
+        ["only-first", "absent", "file", ""],
+        ["src/main.rs", "file", "file", "old"],
+    ];
+    assert_eq!(changes_with_copies(&workspace), expected);
+
+    // An attempt that changes nothing keeps the record, and one that reverts everything removes it.
+    let scope = workspace.begin_attempt(&undo, copies, &earlier);
+    finish(&workspace, scope);
+    assert_eq!(changes_with_copies(&workspace), expected);
+    let scope = workspace.begin_attempt(&undo, copies, &earlier);
+    workspace.write("again", "original").unwrap();
+    workspace.write("src/main.rs", "old").unwrap();
+    fs::remove_file(workspace.host("only-first")).unwrap();
+    finish(&workspace, scope);
+    assert!(workspace.record().is_none());
 }
 
 #[test]

@@ -2,12 +2,20 @@
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::path::PathBuf;
+
+use tempfile::NamedTempFile;
 
 use super::{RecordDocument, RecordedChange, UndoTarget};
 use crate::backend::create_backups_folder;
 
 /// The end of a record, after its last change.
 const END: &[u8] = b"]}";
+
+/// Returns the path of a call's record.
+pub(super) fn record_path(target: &UndoTarget) -> PathBuf {
+    target.folder.join(format!("{}.json", target.id))
+}
 
 /// The record on disk, which is valid JSON after each change. The states after the call are not known yet.
 #[derive(Debug)]
@@ -23,13 +31,27 @@ impl RecordFile {
     pub(super) fn create(target: &UndoTarget, record: &RecordDocument<'_>) -> io::Result<Self> {
         create_backups_folder(&target.workspace, &target.folder)?;
         let json = serde_json::to_vec(record)?;
-        let mut file = File::create_new(target.folder.join(format!("{}.json", target.id)))?;
+        let mut file = File::create_new(record_path(target))?;
         file.write_all(&json)?;
-        Ok(Self {
+        Ok(Self::at_end(file, &json, record))
+    }
+
+    /// Writes the whole record, in place of the one on disk.
+    pub(super) fn replace(target: &UndoTarget, record: &RecordDocument<'_>) -> io::Result<Self> {
+        create_backups_folder(&target.workspace, &target.folder)?;
+        let json = serde_json::to_vec(record)?;
+        let mut file = NamedTempFile::new_in(&target.folder)?;
+        file.write_all(&json)?;
+        let file = file.persist(record_path(target))?;
+        Ok(Self::at_end(file, &json, record))
+    }
+
+    fn at_end(file: File, json: &[u8], record: &RecordDocument<'_>) -> Self {
+        Self {
             file,
             end: (json.len() - END.len()) as u64,
-            empty: true,
-        })
+            empty: record.changes.is_empty(),
+        }
     }
 
     /// Appends a change. If that fails, the record is left as it was.
