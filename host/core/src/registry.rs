@@ -1,17 +1,20 @@
 //! The set of callable tools, by name and alias.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::error::{ToolError, ToolErrorCode};
 use crate::name_suggestions::did_you_mean;
-use crate::tool::{Tool, ToolGroup, ToolSource, ToolTrust};
+use crate::tool::{Tool, ToolSource, ToolTrust};
 
+mod newer_names;
 mod reserved;
 
 pub use reserved::ReservedNames;
+
+use newer_names::NewerNames;
 
 /// A file, or one tool of a file, that was left out of the registry, with the reason. The other tools stay usable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -32,35 +35,10 @@ pub struct Registry {
     quarantined: Vec<Quarantined>,
     reserved: ReservedNames,
     left_out: Vec<Arc<Tool>>,
-}
-
-/// Built-in tools that were added when users already had tools of these names, which they keep.
-const YIELDING: [&str; 6] = [
-    "apply_patch",
-    "format_code",
-    "install_package",
-    "read_document",
-    "run_tests",
-    "search_code",
-];
-
-/// Removes the newer built-in tools whose names other tools have. The browser tools are removed all together, since some
-/// of one browser would be useless with some of another.
-fn remove_yielding(tools: &mut Vec<Tool>) {
-    let is_built_in = |tool: &Tool| tool.source == ToolSource::BuiltIn;
-    let is_browser = |tool: &Tool| is_built_in(tool) && tool.definition.group == ToolGroup::Browser;
-    let taken: HashSet<String> = tools
-        .iter()
-        .filter(|tool| !is_built_in(tool))
-        .map(|tool| tool.name().to_string())
-        .collect();
-    let is_taken = |tool: &Tool| taken.contains(tool.name().as_str());
-    let has_other_browser = tools.iter().any(|tool| is_browser(tool) && is_taken(tool));
-    tools.retain(|tool| {
-        let yields = YIELDING.contains(&tool.name().as_str()) && is_taken(tool);
-        let is_removed = is_built_in(tool) && yields || is_browser(tool) && has_other_browser;
-        !is_removed
-    });
+    /// Tools without a grant that have the name of a built-in tool. They cannot be called.
+    displaced: Vec<Arc<Tool>>,
+    /// The built-in tools that granted tools replace.
+    replaced: Vec<Quarantined>,
 }
 
 impl Registry {
@@ -68,14 +46,17 @@ impl Registry {
     /// name or alias. If several sources have a tool with the same name and exactly one is granted, the granted tool
     /// wins even if it comes later. If one of these sources is a server and not exactly one tool is granted, all are
     /// quarantined: mimir cannot tell for which of them the rules about the name were written. A built-in tool keeps
-    /// its name, except for the newer ones (`YIELDING`).
+    /// its name; only a granted tool replaces a newer one (`NewerNames`).
     pub fn new(tools: impl IntoIterator<Item = Tool>, quarantined: Vec<Quarantined>) -> Self {
         let mut registry = Self {
             quarantined,
             ..Self::default()
         };
         let mut tools: Vec<Tool> = tools.into_iter().collect();
-        remove_yielding(&mut tools);
+        let names = NewerNames::remove_losers(&mut tools);
+        registry.quarantined.extend(names.quarantined);
+        registry.displaced = names.displaced;
+        registry.replaced = names.replaced;
         let contested = contested(&tools);
         for tool in tools {
             match contested.get(tool.name().as_str()) {
@@ -233,6 +214,8 @@ impl Registry {
             quarantined: Vec::new(),
             reserved: ReservedNames::default(),
             left_out,
+            displaced: self.displaced.clone(),
+            replaced: Vec::new(),
         }
     }
 
@@ -272,13 +255,23 @@ impl Registry {
         &self.left_out
     }
 
-    /// Returns all tools of the plugin that provides `tool`.
+    /// Returns all tools of the plugin that provides `tool`, with those that get their names when it is granted.
     pub fn plugin(&self, tool: &Tool) -> Vec<Arc<Tool>> {
         let location = &tool.origin.location;
-        let all = self.tools.iter();
+        let all = self.tools.iter().chain(&self.displaced);
         all.filter(|other| other.origin.location == *location)
             .cloned()
             .collect()
+    }
+
+    /// Returns the tools that were left out because they have the name of a built-in tool, and no grant.
+    pub fn displaced(&self) -> &[Arc<Tool>] {
+        &self.displaced
+    }
+
+    /// Returns the built-in tools that granted tools replace, with reasons.
+    pub fn replaced(&self) -> &[Quarantined] {
+        &self.replaced
     }
 
     /// Returns the files and tools that were left out, with reasons.

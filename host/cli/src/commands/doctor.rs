@@ -42,6 +42,7 @@ pub async fn run(globals: &GlobalOptions) -> CommandResult {
     let registry = mimir_core::Registry::new(loaded.tools, loaded.quarantined);
     findings.push(checks::tools(&setup, &registry));
     findings.extend(registry.quarantined().iter().map(checks::quarantined));
+    findings.extend(registry.replaced().iter().map(checks::replaced));
     findings.extend(checks::unknown_names(&setup.settings, &registry));
     findings.extend(checks::sandboxes(&setup));
     findings.extend(browsers::browsers(&setup).await);

@@ -50,6 +50,9 @@ pub fn list(
         for left_out in list.quarantined {
             quarantined(left_out);
         }
+        for tool in list.replaced {
+            note_left_out("replaced:", tool);
+        }
     }
     Ok(())
 }
@@ -195,11 +198,15 @@ pub fn print_matches(
 
 /// Prints a file that was left out, and the reason, to stderr.
 pub fn quarantined(left_out: &Quarantined) {
+    note_left_out("left out:", left_out);
+}
+
+fn note_left_out(label: &str, left_out: &Quarantined) {
     let location = mimir_core::text::visible(&left_out.location);
     let reason = mimir_core::text::visible(&left_out.reason);
     note(format_args!(
         "{} {} [{}]\n  {reason}",
-        styled(WARN, "left out:"),
+        styled(WARN, label),
         styled(STRONG, location),
         left_out.code
     ));

@@ -19,6 +19,9 @@ pub struct ToolList<'a> {
     pub total_tokens: Option<u64>,
     /// Files and tools that cannot be used.
     pub quarantined: &'a [Quarantined],
+    /// The built-in tools that granted tools replace.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub replaced: &'a [Quarantined],
 }
 
 /// A tool in the list.
@@ -69,6 +72,7 @@ impl<'a> ToolList<'a> {
             total_tokens: costs.map(|_| costs_of_listed.map(|cost| u64::from(cost.tokens)).sum()),
             tools,
             quarantined: snapshot.registry.quarantined(),
+            replaced: snapshot.registry.replaced(),
         }
     }
 }

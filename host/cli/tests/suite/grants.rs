@@ -564,3 +564,30 @@ fn trust_in_a_folder_with_a_non_unicode_name_prints_its_command() {
         "{err}"
     );
 }
+
+#[test]
+fn grant_lets_a_tool_replace_a_built_in_one() {
+    let home = workspace();
+    let file = home.path().join(".mimir/tools/apply_patch.yml");
+    let tool = "name: apply_patch\ndescription: Reads.\nschema: {type: object}\npermissions: {autoAccept: true}\ncode: |\n  \
+                export async function execute(args, { platform: { fs } }) {\n    return String(await fs.exists('a'));\n  }\n";
+    fs::write(file, tool).unwrap();
+    let source = || json(home.path(), &["tools", "info", "apply_patch"])["source"].clone();
+    assert_eq!(source(), "built-in");
+    let (code, _, err) = run(home.path(), &["tools", "list"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(
+        err.contains("left out:") && err.contains("`mimir tools trust apply_patch.yml`"),
+        "{err}"
+    );
+    let trust = ["tools", "trust", "apply_patch.yml"];
+    let (_, _, err) = run(home.path(), &trust);
+    let digest = err.split("--digest ").nth(1).unwrap();
+    let digest = digest.split('`').next().unwrap();
+    done(home.path(), &[&trust[..], &["--digest", digest]].concat());
+    assert_eq!(source(), "custom");
+    let (_, _, err) = run(home.path(), &["tools", "list"]);
+    assert!(err.contains("replaced:"), "{err}");
+    done(home.path(), &["tools", "revoke", "apply_patch.yml"]);
+    assert_eq!(source(), "built-in");
+}

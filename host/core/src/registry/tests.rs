@@ -224,33 +224,105 @@ fn registry_prefix_resolves_a_name_collision() {
     assert_eq!(registry.get("fs_sample").unwrap().own_name(), "sample");
 }
 
+fn built_in(name: &str) -> Tool {
+    let mut tool = from("built-in/x", ToolSource::BuiltIn, name);
+    tool.trust = ToolTrust::Trusted;
+    tool
+}
+
+fn built_in_browser(name: &str) -> Tool {
+    let mut tool = built_in(name);
+    tool.definition.group = crate::tool::ToolGroup::Browser;
+    tool
+}
+
 #[test]
-fn registry_newer_built_in_tools_yield_their_names() {
-    let of_user = from("run_tests.wasm", ToolSource::Custom, "run_tests");
-    let built_in = |name: &str| from("built-in/x", ToolSource::BuiltIn, name);
-    let browser = |name: &str| {
-        let mut tool = built_in(name);
-        tool.definition.group = ToolGroup::Browser;
-        tool
-    };
-    let of_server = from("mcp:playwright", ToolSource::Mcp, "browser_click");
+fn registry_granted_tools_replace_newer_built_in_tools() {
+    let mut of_user = from("run_tests.wasm", ToolSource::Custom, "run_tests");
+    of_user.trust = ToolTrust::Trusted;
+    // The grant is of an earlier build.
+    let mut rebuilt = from("search_code.wasm", ToolSource::Custom, "search_code");
+    rebuilt.changes = Some(crate::grants::GrantChanges::default());
+    let mut of_server = from("mcp:playwright", ToolSource::Mcp, "browser_click");
+    of_server.trust = ToolTrust::Trusted;
     let registry = Registry::new(
         [
             built_in("run_tests"),
             built_in("format_code"),
-            browser("browser_click"),
-            browser("browser_downloads"),
+            built_in("search_code"),
+            built_in("read_file"),
+            from("stranger.yml", ToolSource::Custom, "run_tests"),
             of_user,
+            rebuilt,
             of_server,
+            built_in_browser("browser_click"),
+            built_in_browser("browser_downloads"),
         ],
         vec![],
     );
     let location = |name: &str| registry.get(name).map(|tool| tool.origin.location.as_str());
     assert_eq!(location("run_tests"), Some("run_tests.wasm"));
+    assert_eq!(location("search_code"), Some("search_code.wasm"));
     assert_eq!(location("format_code"), Some("built-in/x"));
     assert_eq!(location("browser_click"), Some("mcp:playwright"));
-    assert_eq!(location("browser_downloads"), None);
-    assert!(registry.quarantined().is_empty());
+    assert_eq!(location("browser_downloads"), Some("built-in/x"));
+    let [stranger] = registry.quarantined() else {
+        panic!("{:?}", registry.quarantined())
+    };
+    assert!(stranger.location.contains("stranger.yml"), "{stranger:?}");
+    assert_eq!(registry.replaced().len(), 3, "{:?}", registry.replaced());
+    let why = &registry.replaced()[0].reason;
+    assert!(why.contains("run_tests.wasm, which was granted"), "{why}");
+}
+
+#[test]
+fn registry_tools_without_a_grant_never_replace_built_in_tools() {
+    let mut harmless = from("format.yml", ToolSource::Custom, "format_code");
+    harmless.trust = ToolTrust::Harmless;
+    let registry = Registry::new(
+        [
+            built_in("apply_patch"),
+            built_in("format_code"),
+            from(
+                ".mimir/tools/apply_patch.yml",
+                ToolSource::Custom,
+                "apply_patch",
+            ),
+            from(".mimir/tools/apply_patch.yml", ToolSource::Custom, "other"),
+            harmless,
+            from("mcp:playwright", ToolSource::Mcp, "browser_click"),
+            built_in_browser("browser_click"),
+            built_in_browser("browser_type"),
+        ],
+        vec![],
+    );
+    for name in [
+        "apply_patch",
+        "format_code",
+        "browser_click",
+        "browser_type",
+    ] {
+        let tool = registry.get(name).unwrap();
+        assert_eq!(tool.source, ToolSource::BuiltIn, "{name}");
+    }
+    assert!(registry.replaced().is_empty());
+    let reasons: Vec<&str> = registry
+        .quarantined()
+        .iter()
+        .map(|left_out| left_out.reason.as_str())
+        .collect();
+    let [patch, format, click] = reasons[..] else {
+        panic!("{reasons:?}")
+    };
+    assert!(
+        patch.contains("`mimir tools trust apply_patch.yml` lets it replace"),
+        "{patch}"
+    );
+    assert!(format.ends_with("rename the tool"), "{format}");
+    assert!(click.contains("`mimir mcp trust playwright`"), "{click}");
+    // A grant covers all tools of the plugin.
+    let other = registry.get("other").unwrap();
+    assert_eq!(registry.plugin(other).len(), 2);
 }
 
 #[test]

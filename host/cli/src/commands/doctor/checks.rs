@@ -240,6 +240,12 @@ pub fn quarantined(left_out: &Quarantined) -> DoctorFinding {
     DoctorFinding::bad("tools", text, left_out.reason.as_str())
 }
 
+/// Reports a built-in tool that a granted tool replaces.
+pub fn replaced(replaced: &Quarantined) -> DoctorFinding {
+    let text = format!("{} is replaced", replaced.location);
+    DoctorFinding::fair("tools", text, replaced.reason.as_str())
+}
+
 /// Finds settings that name unknown tools, because a typo makes such a setting ineffective.
 pub fn unknown_names(settings: &MergedSettings, registry: &Registry) -> Vec<DoctorFinding> {
     let known: Vec<&str> = registry

@@ -50,7 +50,9 @@ pub async fn install(
     let file = setup.workspace.display_path(&target).replace('\\', "/");
     let fail = |error: ToolError| as_build_failure(error.into());
     let built = callable_tools(component).map_err(fail)?;
-    let existing = setup.toolbox(setup.host()).load().await;
+    let mut existing = setup.toolbox(setup.host()).load().await;
+    // A granted tool keeps its name when it is built again, even if a built-in tool has the name by now.
+    setup.apply_grants(&mut existing.tools);
     let existing = Registry::new(existing.tools, existing.quarantined);
     let previous = tools_of_file(&existing, &file);
     let still_exists = |before: &Arc<Tool>| built.iter().any(|tool| tool.name() == before.name());
