@@ -181,7 +181,7 @@ pub fn client(
     let pattern = origin.parse().map_err(|_| {
         ToolError::invalid_input(format!("`{origin}` is not a valid origin of a server"))
     })?;
-    let own = policy.own_network().with_allowed([AllowedHost {
+    let own = policy.own_network_with(&[AllowedHost {
         pattern,
         methods: None,
     }]);

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 
-use crate::limits::Limits;
+use crate::limits::{Limits, WallClockSetting};
 use crate::tool::ToolGroup;
 
 mod agent;
@@ -427,7 +427,8 @@ impl Config {
     pub fn limits(&self) -> Limits {
         let mut limits = self.limits.over(Limits::default());
         if let Some(millis) = self.tools.max_execution_time {
-            limits.wall = limits.wall.min(Duration::from_millis(millis));
+            let setting = WallClockSetting::MaxExecutionTime;
+            limits.cap_wall(Duration::from_millis(millis), setting);
         }
         limits
     }

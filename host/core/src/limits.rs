@@ -2,11 +2,36 @@
 
 use std::time::Duration;
 
+/// The setting that determines the wall clock of a call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum WallClockSetting {
+    /// `limits.timeMs`, of the tool or of all tools, or its default.
+    #[default]
+    TimeMs,
+    /// `tools.NAME.execution.timeout`
+    ExecutionTimeout,
+    /// `tools.maxExecutionTime`
+    MaxExecutionTime,
+}
+
+impl WallClockSetting {
+    /// Returns the key of the setting, for messages.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::TimeMs => "limits.timeMs",
+            Self::ExecutionTimeout => "execution.timeout",
+            Self::MaxExecutionTime => "tools.maxExecutionTime",
+        }
+    }
+}
+
 /// The resource limits of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Wall clock of the call, including host calls, excluding time spent on approvals.
     pub wall: Duration,
+    /// The setting that determines `wall`, for messages.
+    pub wall_setting: WallClockSetting,
     /// Units of fuel: roughly one per WebAssembly instruction.
     pub fuel: u64,
     /// Bytes of linear memory, over all memories.
@@ -73,6 +98,7 @@ impl Limits {
     /// No limits, the neutral element of [`tightest`](Self::tightest). Never used for a call.
     pub(crate) const NONE: Self = Self {
         wall: Duration::MAX,
+        wall_setting: WallClockSetting::TimeMs,
         fuel: u64::MAX,
         memory: u64::MAX,
         table_elements: u64::MAX,
@@ -92,11 +118,23 @@ impl Limits {
         calls_per_minute: None,
     };
 
+    /// Lowers the wall clock limit to `wall`, which `setting` sets, if that is lower.
+    pub(crate) fn cap_wall(&mut self, wall: Duration, setting: WallClockSetting) {
+        if wall < self.wall {
+            (self.wall, self.wall_setting) = (wall, setting);
+        }
+    }
+
     /// Returns the tighter of each pair of limits.
     #[must_use]
     pub fn tightest(self, other: Self) -> Self {
         Self {
             wall: self.wall.min(other.wall),
+            wall_setting: if other.wall < self.wall {
+                other.wall_setting
+            } else {
+                self.wall_setting
+            },
             fuel: self.fuel.min(other.fuel),
             memory: self.memory.min(other.memory),
             table_elements: self.table_elements.min(other.table_elements),
@@ -130,6 +168,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             wall: Duration::from_secs(60),
+            wall_setting: WallClockSetting::TimeMs,
             fuel: Self::fuel_for_wall_time(Duration::from_secs(60)),
             memory: 256 << 20,
             table_elements: Self::TABLE_ELEMENTS_MAX,

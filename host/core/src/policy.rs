@@ -52,6 +52,7 @@ pub use commands::WorkerCommandRules;
 pub use error::PolicyError;
 pub use policy_file::PolicyFile;
 pub use source::RuleSource;
+pub use unused_rules::{UnusedSetting, UnusedSettingKind};
 
 pub(crate) use commands::{CommandCheck, command_in_arguments, only_reads};
 use tool_settings::SettingsByTool;
@@ -145,10 +146,8 @@ impl Policy {
     /// Returns true if the tool may be listed and called at all.
     pub fn is_enabled(&self, tool: &Tool) -> bool {
         let disables = |file: &PolicyFile| {
-            let compact = file.settings.of_compact_form(tool);
-            let compact = compact.map(|(_, settings)| settings);
-            let mut settings = file.settings.of_tool(tool).chain(compact);
-            settings.any(|settings| settings.enabled == Some(false))
+            let mut settings = file.settings.restricting(tool);
+            settings.any(|(_, settings)| settings.enabled == Some(false))
         };
         !self.files.iter().any(disables) && !self.is_off_by_default(tool)
     }

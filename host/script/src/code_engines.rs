@@ -221,9 +221,9 @@ async fn compile_in_time(
             Err(ToolError::new(ToolErrorCode::Internal, message))
         }
         Err(_) => {
-            let millis = call.limits().wall.as_millis();
-            let message =
-                format!("compilation exceeded its time limit of {millis} ms (limits.timeMs)");
+            let limits = call.limits();
+            let (millis, key) = (limits.wall.as_millis(), limits.wall_setting.key());
+            let message = format!("compilation exceeded its time limit of {millis} ms ({key})");
             Err(ToolError::new(ToolErrorCode::Timeout, message))
         }
     }

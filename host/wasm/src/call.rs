@@ -274,8 +274,8 @@ pub(crate) fn finish_call(
             (Err(host_error), false)
         }
         Err(_) => {
-            let millis = limits.wall.as_millis();
-            let mut message = format!("`{tool}` was stopped after {millis} ms (limits.timeMs)");
+            let (millis, key) = (limits.wall.as_millis(), limits.wall_setting.key());
+            let mut message = format!("`{tool}` was stopped after {millis} ms ({key})");
             // The engine does not report that all functions of a component wait for one another.
             if is_concurrent && usage.fuel.is_some_and(|fuel| fuel < IDLE_FUEL) {
                 message.push_str(WAITING);

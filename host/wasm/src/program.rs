@@ -401,7 +401,7 @@ fn report_not_recorded(guest: &mut StoreState, sink: &ProgramOutput) {
 pub(crate) fn timeout_error(limits: &mimir_core::Limits, timeout: Option<Duration>) -> ToolError {
     let (millis, setting) = match timeout {
         Some(timeout) if timeout < limits.wall => (timeout.as_millis(), "timeout"),
-        _ => (limits.wall.as_millis(), "limits.timeMs"),
+        _ => (limits.wall.as_millis(), limits.wall_setting.key()),
     };
     let message = format!("the program was stopped after {millis} ms ({setting})");
     ToolError::new(ToolErrorCode::Timeout, message)

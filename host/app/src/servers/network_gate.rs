@@ -194,11 +194,13 @@ impl ProgramNetworkGate {
 
 impl DeclaredNetwork {
     fn policy(&self, settings: &MergedSettings) -> Result<NetworkPolicy, ToolError> {
-        let policy = settings.policy()?.own_network();
-        Ok(match self.registry {
-            true => policy.with_as_resolved(self.hosts.iter().cloned()),
-            false => policy.with_allowed(self.hosts.iter().cloned().map(AllowedHost::from)),
-        })
+        let policy = settings.policy()?;
+        let hosts = self.hosts.iter().cloned();
+        if self.registry {
+            return Ok(policy.own_network().with_as_resolved(hosts));
+        }
+        let named: Vec<AllowedHost> = hosts.map(AllowedHost::from).collect();
+        Ok(policy.own_network_with(&named))
     }
 }
 

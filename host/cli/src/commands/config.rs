@@ -5,6 +5,7 @@ use std::sync::Arc;
 use mimir_core::ToolError;
 use mimir_core::config::Config;
 use mimir_core::pipeline::PipelineSnapshot;
+use mimir_core::policy::{UnusedSetting, UnusedSettingKind};
 use mimir_core::text::visible;
 use serde_json::json;
 
@@ -39,7 +40,11 @@ pub async fn run(globals: &GlobalOptions, command: ConfigCommand) -> CommandResu
         ConfigCommand::Get { key } => return key::get(globals, &key),
         ConfigCommand::Set { key, value, user } => {
             let exit = key::set(globals, &key, Some(&value), user)?;
-            warn_without_effect(globals, &key).await?;
+            if let Err(error) = warn_without_effect(globals, &key).await {
+                warn(visible(&format!(
+                    "{key} was written, but its effect could not be checked: {error}"
+                )));
+            }
             return Ok(exit);
         }
         ConfigCommand::Unset { key, user } => {
@@ -50,30 +55,32 @@ pub async fn run(globals: &GlobalOptions, command: ConfigCommand) -> CommandResu
     Ok(ExitReason::Done)
 }
 
-/// Warns if a setting of a tool has no effect on this tool.
+/// Warns if a setting of a tool has no effect, or its tool is not available.
 async fn warn_without_effect(globals: &GlobalOptions, key: &str) -> CommandResult<()> {
-    let mut parts = key.splitn(4, '.');
-    let (Some("tools"), Some(tool), Some(setting)) = (parts.next(), parts.next(), parts.next())
-    else {
+    if !key.starts_with("tools.") {
         return Ok(());
-    };
+    }
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let snapshot = setup.load_snapshot().await?;
-    let block = format!(": tools.{tool}.{setting} ");
-    let lines = settings_without_effect(&snapshot).into_iter();
-    for line in lines.filter(|line| line.contains(&block)) {
-        warn(visible(&line));
+    let unused = unused_settings(&snapshot).into_iter();
+    let is_set = |setting: &UnusedSetting| {
+        is_below_key(&setting.key, key) || is_below_key(key, &setting.key)
+    };
+    for setting in unused.filter(is_set) {
+        warn(visible(&setting.to_string()));
     }
     Ok(())
 }
 
-/// Returns one line for each setting that changes nothing.
-fn settings_without_effect(snapshot: &PipelineSnapshot) -> Vec<String> {
+/// Returns true if a key is `above`, or belongs to its block.
+fn is_below_key(key: &str, above: &str) -> bool {
+    let rest = key.strip_prefix(above);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+fn unused_settings(snapshot: &PipelineSnapshot) -> Vec<UnusedSetting> {
     let tools: Vec<_> = snapshot.registry.tools().iter().map(Arc::as_ref).collect();
-    let lines = snapshot.policy.unused_rules(&tools).into_iter();
-    lines
-        .filter(|line| line.contains(" changes nothing"))
-        .collect()
+    snapshot.policy.unused_settings(&tools)
 }
 
 async fn check_all(
@@ -87,8 +94,12 @@ async fn check_all(
         let setup = HostSetup::from_parts(user_dirs, workspace, settings.clone());
         let snapshot = setup.load_snapshot().await?;
         warnings = super::doctor::unknown_names(settings, &snapshot.registry);
-        let idle = settings_without_effect(&snapshot).into_iter();
-        warnings.extend(idle.map(|line| DoctorFinding::fair("config", line, "remove the setting")));
+        let unused = unused_settings(&snapshot).into_iter();
+        let unused = unused.filter(|setting| setting.kind == UnusedSettingKind::NoEffect);
+        warnings.extend(unused.map(|setting| {
+            let text = setting.to_string();
+            DoctorFinding::fair("config", text.trim_end_matches('.'), "remove the setting")
+        }));
     }
     print_check(printer, &read, &warnings)?;
     Ok(match read {

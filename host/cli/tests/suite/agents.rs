@@ -382,6 +382,17 @@ fn provider_of_a_project_is_unused_until_accepted() {
     assert_eq!(run(home.path(), &["run", "hi"]).1, "mine now\n");
 }
 
+#[test]
+fn provider_of_the_user_works_beside_settings_that_were_not_accepted() {
+    let script = Script::start(vec![says("still here")]);
+    let home = home(&script, "openai", "network: {allowedHosts: [a.example]}\n");
+    fs::create_dir(home.path().join(".mimir")).unwrap();
+    let settings = "agent: {instructions: be brief}\n";
+    fs::write(home.path().join(".mimir/config.yml"), settings).unwrap();
+    let (code, out, err) = run(home.path(), &["run", "hi"]);
+    assert_eq!((code, out.as_str()), (0, "still here\n"), "{err}");
+}
+
 /// The output of a chat with these lines on its stdin, which is not a terminal.
 fn chat(home: &Path, args: &[&str], lines: &str) -> (i32, String, String) {
     let mut all = vec!["chat"];

@@ -465,6 +465,12 @@ fn config_set_warns_about_a_setting_without_effect() {
         format!("{out}{err}").contains("retries changes nothing"),
         "{out}{err}"
     );
+    assert!(out.contains("idempotent. remove the setting"), "{out}");
+
+    let (code, _, err) = run(home.path(), &["config", "set", "tools.nosuch.retries", "2"]);
+    assert_eq!(code, 0, "{err}");
+    let expected = "tools.nosuch matches no available tool";
+    assert!(err.contains(expected), "{err}");
 
     let (_, _, err) = run(
         home.path(),

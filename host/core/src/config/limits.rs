@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::Limits;
+use crate::limits::{Limits, WallClockSetting};
 
 /// Limits of a call. Unset keys keep their defaults.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -57,6 +57,10 @@ impl LimitSettings {
     pub fn over(self, base: Limits) -> Limits {
         Limits {
             wall: self.time_ms.map_or(base.wall, Duration::from_millis),
+            wall_setting: match self.time_ms {
+                Some(_) => WallClockSetting::TimeMs,
+                None => base.wall_setting,
+            },
             fuel: self.fuel.unwrap_or(base.fuel),
             memory: self
                 .memory_mb

@@ -76,10 +76,22 @@ impl NetworkSettings {
 
     /// Returns the network policy, with `granted` in place of an unset `allowedHosts`.
     pub fn policy_over(&self, block_key: &str, granted: &[AllowedHost]) -> NetworkPolicy {
+        self.policy_with(block_key, granted, &[])
+    }
+
+    /// Returns the network policy like [`Self::policy_over`], with the hosts `named` on the list in any case. The
+    /// settings of a file that is not accepted do not remove them.
+    pub(crate) fn policy_with(
+        &self,
+        block_key: &str,
+        granted: &[AllowedHost],
+        named: &[AllowedHost],
+    ) -> NetworkPolicy {
         let mut rules = self.rules(block_key);
         if self.allowed_hosts.is_none() {
             rules.allowed.extend(granted.iter().cloned());
         }
+        rules.allowed.extend(named.iter().cloned());
         let Some(cap) = &self.cap else {
             return NetworkPolicy::new(rules);
         };
@@ -87,7 +99,7 @@ impl NetworkSettings {
         rules
             .hosts
             .retain(|name, to| cap.hosts.0.get(name) == Some(to));
-        NetworkPolicy::new(rules).capped_by(cap.policy_over(block_key, granted))
+        NetworkPolicy::new(rules).capped_by(cap.policy_with(block_key, granted, named))
     }
 
     /// Returns the settings that are in force before a person accepts the file.
@@ -110,13 +122,17 @@ impl NetworkSettings {
             Some(_) => NetworkMode::Allowlist,
             None => NetworkMode::Any,
         };
-        NetworkPolicy::new(NetworkRules {
+        let policy = NetworkPolicy::new(NetworkRules {
             mode: self.mode.unwrap_or(default_mode),
             blocked_ports: self.blocked_ports.clone().unwrap_or_default(),
             block_private: self.block_private_ips.unwrap_or(false),
             block_metadata: self.block_metadata_endpoints.unwrap_or(false),
             ..self.rules(block_key)
-        })
+        });
+        match &self.cap {
+            Some(cap) => policy.capped_by(cap.cap(block_key)),
+            None => policy,
+        }
     }
 
     /// Returns the PEM files in force.

@@ -8,7 +8,8 @@ use crate::outcome::{DataClass, TrustLevel};
 
 use super::sandbox::{DEFAULT_MEMORY_MB, DEFAULT_PROCESSES};
 use super::{
-    Config, ExecMode, LimitSettings, RuleSettings, SandboxSettings, SecretSettings, ToolSettings,
+    Config, ExecMode, LimitSettings, NetworkSettings, RuleSettings, SandboxSettings,
+    SecretSettings, ToolSettings,
 };
 
 impl Config {
@@ -104,7 +105,10 @@ impl Config {
         for (name, tool) in &mut self.tools.each {
             let limits = tool.limits.over(self.limits.over(base));
             tool.limits = LimitSettings::from(limits.tightest(below.tool_limits(name)));
-            tool.network.clamp_to(below.tool_network(name));
+            // An unset block takes its values from `network`, which is clamped below.
+            if tool.network != NetworkSettings::default() {
+                tool.network.clamp_to(below.tool_network(name));
+            }
             let base = below.tools.each.get(name);
             if tool.retries.weakens(base.map(|base| &base.retries)) {
                 tool.retries = base.map(|base| base.retries.clone()).unwrap_or_default();

@@ -181,13 +181,6 @@ impl NetworkPolicy {
         self.layers().any(|rules| rules.serves(target))
     }
 
-    /// Adds entries to the policy's own `allowedHosts`, such as those granted by a person. The caps stay unchanged.
-    #[must_use]
-    pub fn with_allowed(mut self, entries: impl IntoIterator<Item = AllowedHost>) -> Self {
-        self.own.allowed.extend(entries);
-        self
-    }
-
     /// Adds hosts that are allowed at any resolved address. The caps stay unchanged.
     #[must_use]
     pub fn with_as_resolved(mut self, hosts: impl IntoIterator<Item = HostPattern>) -> Self {

@@ -84,11 +84,7 @@ fn evaluate_rules(
 ) -> bool {
     let policy = &stage.snapshot.policy;
     let links = policy::LinkResolver::for_tool(&checked.tool);
-    // A tool that is only reached through another one has no rules of its own.
-    let judged = match &checked.equivalent_tool {
-        Some(equivalent) if policy::is_inner_form(&checked.tool) => equivalent,
-        _ => &checked.tool,
-    };
+    let judged = checked.judged_tool();
     let mut is_set_by_person = policy.evaluate(judged, checked.arguments(), &links, evaluation);
     is_set_by_person |= evaluate_command(stage, checked, &links, evaluation);
     let equivalent = checked.equivalent_tool.as_deref();

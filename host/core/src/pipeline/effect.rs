@@ -120,6 +120,8 @@ struct Inner {
     pipeline: Pipeline,
     /// The tool and the rights of the call at the time of approval.
     tool: Arc<Tool>,
+    /// The fine-grained tool with the same effect, if the call uses the compact form.
+    equivalent_tool: Option<Arc<Tool>>,
     rights: Needs,
     limits: Limits,
     arguments: Value,
@@ -175,6 +177,7 @@ impl Approved {
         EffectGate(Arc::new(Inner {
             pipeline: self.pipeline().clone(),
             tool: Arc::clone(self.tool()),
+            equivalent_tool: self.checked.equivalent_tool.clone(),
             rights: self.rights().clone(),
             limits: *self.limits(),
             arguments: self.arguments().clone(),
@@ -365,7 +368,7 @@ impl Inner {
         let ports = self.served_ports(sender);
         let settings = snapshot
             .policy
-            .network(&self.tool, &hosts)
+            .network(&self.tool, self.equivalent_tool.as_deref(), &hosts)
             .with_served_ports(&ports);
         NetworkAccess {
             policy: granted.capped_by(settings),
@@ -441,7 +444,7 @@ impl Inner {
 
     /// Wraps an effect as a checked call, so that it can pass the other stages.
     fn wrap_effect(&self, tool: Arc<Tool>, arguments: Value) -> Box<Checked> {
-        Box::new(Checked::for_effect(
+        let mut checked = Box::new(Checked::for_effect(
             tool,
             arguments,
             self.context.clone(),
@@ -449,7 +452,9 @@ impl Inner {
             self.parent.clone(),
             self.limits,
             self.redactor.clone(),
-        ))
+        ));
+        checked.equivalent_tool = self.equivalent_tool.clone();
+        checked
     }
 }
 

@@ -62,15 +62,16 @@ pub(super) fn granted_policy(hosts: &[HostNeed]) -> NetworkPolicy {
     granted.unwrap_or_default()
 }
 
-/// Evaluates a request of a tool that was granted `hosts`, in a session with servers at the ports `served`.
+/// Evaluates a request of a call whose tool was granted `hosts`, in a session with servers at the ports `served`.
 pub(super) fn judge(
     snapshot: &PipelineSnapshot,
-    tool: &Tool,
+    checked: &Checked,
     (hosts, served): (&[HostNeed], &[u16]),
     egress: OutgoingRequest<'_>,
     evaluation: &mut PolicyEvaluation,
 ) -> NetworkFindings {
     let mut findings = NetworkFindings::default();
+    let (tool, equivalent) = (checked.tool(), checked.equivalent_tool.as_deref());
     let OutgoingRequest { target, method, .. } = egress;
     let mut push = |layer, decision, rule: &str, text: String| {
         let source = match layer {
@@ -109,7 +110,7 @@ pub(super) fn judge(
     }
     let settings = snapshot
         .policy
-        .network(tool, hosts)
+        .network(tool, equivalent, hosts)
         .with_served_ports(served);
     match settings.judge(target, method) {
         NetworkVerdict::Allowed(pattern) => {
@@ -135,7 +136,8 @@ pub(super) fn judge(
             push(PolicyLayer::Network, Decision::Deny, &rule, reason);
         }
     }
-    for team in snapshot.policy.team_networks(Some(tool)) {
+    let forms = std::iter::once(&**tool).chain(equivalent);
+    for team in forms.flat_map(|form| snapshot.policy.team_networks(Some(form))) {
         let team = team.with_served_ports(served);
         if let Some(refusal) = team.judge(target, method).refusal() {
             let (rule, reason) = (&refusal.rule, refusal.reason.clone());
@@ -283,8 +285,11 @@ pub(super) fn preview_request(
     );
     evaluation.append_new(request_evaluation);
     let hosts = tool.rights().hosts_before_approval();
-    let findings = judge(snapshot, tool, (hosts, served), egress, evaluation);
-    let addresses = snapshot.policy.network(tool, hosts).addresses(target);
+    let findings = judge(snapshot, checked, (hosts, served), egress, evaluation);
+    let network = snapshot
+        .policy
+        .network(tool, checked.equivalent_tool.as_deref(), hosts);
+    let addresses = network.addresses(target);
     let preview = RequestPreview {
         method: method.to_owned(),
         url: target.to_string(),

@@ -97,7 +97,7 @@ pub(crate) fn refusal(tool: &Tool) -> Option<&'static str> {
     } else if tool.source == ToolSource::BuiltIn
         && matches!(
             tool.definition.group,
-            ToolGroup::Runtime | ToolGroup::Memory
+            ToolGroup::Runtime | ToolGroup::Memory | ToolGroup::Browser
         )
     {
         Some("its results change without a change of files")

@@ -52,7 +52,8 @@ pub(super) async fn run(
 ) -> Result<CompletedRun, ToolError> {
     let limits = *call.limits();
     let tool = Arc::clone(call.tool());
-    let lookup = match stage.snapshot.policy.cache(&tool) {
+    let judged = call.checked.judged_tool();
+    let lookup = match stage.snapshot.policy.cache(judged, &tool) {
         // On the heap: few tools have this setting.
         Some(settings) => Box::pin(CacheLookup::new(stage, &call, settings)).await,
         None => None,
@@ -81,9 +82,10 @@ pub(super) async fn run(
         Err(_) => RawResult::failed(ToolError::new(
             ToolErrorCode::Timeout,
             format!(
-                "`{}` was stopped after {} ms (limits.timeMs)",
+                "`{}` was stopped after {} ms ({})",
                 tool.name(),
-                limits.wall.as_millis()
+                limits.wall.as_millis(),
+                limits.wall_setting.key()
             ),
         )),
     };

@@ -51,6 +51,15 @@ impl Checked {
         &self.tool
     }
 
+    /// Returns the tool whose rules and settings apply to the call. A tool that is only reached through another one has
+    /// none of its own.
+    pub(super) fn judged_tool(&self) -> &Arc<Tool> {
+        match &self.equivalent_tool {
+            Some(equivalent) if policy::is_inner_form(&self.tool) => equivalent,
+            _ => &self.tool,
+        }
+    }
+
     /// Returns the arguments, a JSON object that matches the tool's schema.
     pub fn arguments(&self) -> &Value {
         &self.arguments

@@ -154,8 +154,7 @@ impl PolicyFile {
     }
 
     fn evaluate_enabled(&self, tool: &Tool, evaluation: &mut PolicyEvaluation) {
-        let compact = self.settings.of_compact_form(tool);
-        for (name, settings) in self.settings.named(tool).chain(compact) {
+        for (name, settings) in self.settings.restricting(tool) {
             if settings.enabled == Some(false) {
                 let key = format!("tools.{name}.enabled");
                 evaluation.push(DecisionReason {

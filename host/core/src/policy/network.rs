@@ -3,8 +3,7 @@
 use serde_json::Value;
 
 use crate::config::{
-    DeniedNetwork, EMBEDDINGS_VARIABLE, NetworkSettings, SEARCH_VARIABLE, uses_embeddings,
-    uses_web_search,
+    EMBEDDINGS_VARIABLE, NetworkSettings, SEARCH_VARIABLE, uses_embeddings, uses_web_search,
 };
 use crate::decision::PolicyEvaluation;
 use crate::needs::HostNeed;
@@ -15,25 +14,40 @@ use super::{Policy, REQUEST};
 
 impl Policy {
     /// Returns the network policy for requests of this tool. If no list of hosts is set, the `granted` hosts are the
-    /// list, because a person has already approved them. A grant of any host adds nothing to the list.
-    pub fn network(&self, tool: &Tool, granted: &[HostNeed]) -> NetworkPolicy {
+    /// list, because a person has already approved them. A grant of any host adds nothing to the list. The settings of
+    /// the compact form, and of the `equivalent` fine-grained tool, are caps.
+    pub fn network(
+        &self,
+        tool: &Tool,
+        equivalent: Option<&Tool>,
+        granted: &[HostNeed],
+    ) -> NetworkPolicy {
         let specific = granted.iter().filter(|need| !need.is_any());
         let granted: Vec<AllowedHost> = specific
             .filter_map(|need| AllowedHost::from_need(need).ok())
             .collect();
         let (at, settings) = self.settings.network(Some(tool));
-        let mut policy = settings.policy_over(&at, &granted);
-        if uses_web_search(tool) || uses_embeddings(tool) {
-            // A person has named the host in the settings of the search provider or the embeddings endpoint.
-            policy = policy.with_allowed(granted);
-        }
-        if self.execution(tool).network == Some(DeniedNetwork::None) {
-            policy = policy.capped_by(NetworkPolicy::new(NetworkRules {
-                denied_by: Some(format!("tools.{}.execution.network", tool.name())),
+        // A person has named the host in the settings of the search provider or the embeddings endpoint.
+        let named = if uses_web_search(tool) || uses_embeddings(tool) {
+            &granted[..]
+        } else {
+            &[]
+        };
+        let policy = settings.policy_with(&at, &granted, named);
+        let other_forms = self.settings.other_form_networks(tool, equivalent);
+        let other_forms = other_forms.map(|(at, settings)| settings.cap(&at));
+        let forms = || std::iter::once(tool).chain(equivalent);
+        let denied = forms().find_map(|form| self.denied_network_key(form));
+        let denied = denied.map(|key| {
+            NetworkPolicy::new(NetworkRules {
+                denied_by: Some(key),
                 ..NetworkRules::default()
-            }));
-        }
-        self.team_networks(Some(tool))
+            })
+        });
+        let teams = forms().flat_map(|form| self.team_networks(Some(form)));
+        other_forms
+            .chain(denied)
+            .chain(teams)
             .fold(policy, NetworkPolicy::capped_by)
     }
 
@@ -53,7 +67,13 @@ impl Policy {
 
     /// Returns the network policy for requests that a person makes on the command line, without a tool.
     pub fn own_network(&self) -> NetworkPolicy {
-        let policy = self.settings.network.policy("network");
+        self.own_network_with(&[])
+    }
+
+    /// Returns [`Self::own_network`] with hosts that the user's settings name in another place, such as the URL of a
+    /// model. Teams can still deny them.
+    pub fn own_network_with(&self, named: &[AllowedHost]) -> NetworkPolicy {
+        let policy = self.settings.network.policy_with("network", &[], named);
         self.team_networks(None)
             .fold(policy, NetworkPolicy::capped_by)
     }
@@ -61,10 +81,16 @@ impl Policy {
     /// Returns the network policies that teams have set for this tool, or for requests without a tool. A person's
     /// approval cannot exceed them.
     pub fn team_networks(&self, tool: Option<&Tool>) -> impl Iterator<Item = NetworkPolicy> {
-        let networks = self.team_files();
-        let networks = networks.map(move |file| file.settings.network(tool));
-        let networks = networks.filter(|(_, settings)| *settings != NetworkSettings::default());
-        networks.map(|(at, settings)| settings.cap(&at))
+        self.team_files().flat_map(move |file| {
+            let (at, own) = file.settings.network(tool);
+            let own = (own != NetworkSettings::default()).then(|| own.cap(&at));
+            let mut networks: Vec<NetworkPolicy> = own.into_iter().collect();
+            if let Some(tool) = tool {
+                let compact = file.settings.other_form_networks(tool, None);
+                networks.extend(compact.map(|(at, settings)| settings.cap(&at)));
+            }
+            networks
+        })
     }
 
     /// Returns the PEM files of CA certificates that requests of this tool, or requests without a tool, trust in
@@ -183,7 +209,7 @@ mod tests {
             methods: vec!["GET".to_owned()],
             reason: String::new(),
         });
-        let network = policy.network(&tool("sample"), &granted);
+        let network = policy.network(&tool("sample"), None, &granted);
         match network.judge(&RequestTarget::parse(url).unwrap(), "GET") {
             NetworkVerdict::Allowed(_) => "allowed",
             NetworkVerdict::Unlisted(_) => "unlisted",
@@ -211,7 +237,7 @@ mod tests {
                 methods: vec!["GET".to_owned()],
                 reason: String::new(),
             };
-            let network = policy(json!({}), settings).network(&tool("sample"), &[any]);
+            let network = policy(json!({}), settings).network(&tool("sample"), None, &[any]);
             match network.judge(&RequestTarget::parse(url).unwrap(), "GET") {
                 NetworkVerdict::Allowed(_) => "allowed",
                 NetworkVerdict::Unlisted(_) => "unlisted",
@@ -241,6 +267,45 @@ mod tests {
     }
 
     #[test]
+    fn network_team_settings_of_a_compact_tool_cap_its_operations() {
+        let team = json!({"tools": {"browser": {"network": {"mode": "none"}}}});
+        let policy = policy(team, json!({"network": {"mode": "any"}}));
+        let teams = |name: &str| {
+            let mut tool = tool(name);
+            tool.source = crate::tool::ToolSource::BuiltIn;
+            policy.team_networks(Some(&tool)).count()
+        };
+        assert_eq!(teams("browser_navigate"), 1);
+        assert_eq!(teams("browser"), 1);
+        assert_eq!(teams("web_fetch"), 0);
+    }
+
+    #[test]
+    fn network_unaccepted_settings_do_not_remove_hosts_that_the_user_names() {
+        let named = |host: &str| AllowedHost {
+            pattern: host.parse().unwrap(),
+            methods: None,
+        };
+        let judge = |user: Value, project: Value| {
+            let user: Config = serde_json::from_value(user).unwrap();
+            let mut project: Config = serde_json::from_value(project).unwrap();
+            project.clamp_to(&user);
+            let settings =
+                project
+                    .network
+                    .policy_with("network", &[], &[named("http://127.0.0.1:18555")]);
+            let target = RequestTarget::parse("http://127.0.0.1:18555/v1/").unwrap();
+            settings.judge(&target, "POST").is_allowed()
+        };
+        let instructions = || json!({"agent": {"instructions": "ok"}});
+        assert!(judge(json!({}), instructions()));
+        let listed = json!({"network": {"allowedHosts": ["a.example"]}});
+        assert!(judge(listed, instructions()));
+        let none = json!({"network": {"mode": "none"}});
+        assert!(!judge(none, instructions()), "the user denies the network");
+    }
+
+    #[test]
     fn network_search_provider_is_open_to_web_search_only() {
         let block = json!({"webSearch": {"provider": "searxng", "url": "http://127.0.0.1:8888"},
             "network": {"allowedHosts": ["a.example"]}});
@@ -253,7 +318,7 @@ mod tests {
         stranger.source = crate::tool::ToolSource::Custom;
         let says = |tool: &mut Tool, url: &str| {
             config.add_configured_needs(std::slice::from_mut(tool));
-            let network = policy.network(tool, &tool.granted.hosts);
+            let network = policy.network(tool, None, &tool.granted.hosts);
             network
                 .judge(&RequestTarget::parse(url).unwrap(), "GET")
                 .is_allowed()

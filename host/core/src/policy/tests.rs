@@ -116,6 +116,36 @@ fn limits_and_paths_are_per_tool() {
 }
 
 #[test]
+fn limits_name_the_setting_of_the_wall_clock() {
+    let key = |settings: serde_json::Value| {
+        let limits = policy(settings).limits(&sample());
+        (limits.wall.as_millis(), limits.wall_setting.key())
+    };
+    let execution = |timeout: u64| json!({"execution": {"timeout": timeout}});
+    for (settings, expected) in [
+        (json!({}), (60_000, "limits.timeMs")),
+        (
+            json!({"tools": {"sample": execution(1500)}}),
+            (1500, "execution.timeout"),
+        ),
+        (
+            json!({"tools": {"sample": execution(90_000)}}),
+            (60_000, "limits.timeMs"),
+        ),
+        (
+            json!({"tools": {"maxExecutionTime": 2000, "sample": execution(3000)}}),
+            (2000, "tools.maxExecutionTime"),
+        ),
+        (
+            json!({"tools": {"maxExecutionTime": 2000, "sample": {"limits": {"timeMs": 1000}}}}),
+            (1000, "limits.timeMs"),
+        ),
+    ] {
+        assert_eq!(key(settings.clone()), expected, "{settings}");
+    }
+}
+
+#[test]
 fn fuel_follows_the_wall_clock_unless_it_is_set() {
     let fuel = |settings: serde_json::Value, tool: &crate::Tool| policy(settings).limits(tool).fuel;
     let second = crate::Limits::FUEL_PER_SECOND;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::config::{
-    CacheSettings, Config, ExecutionSettings, LabelSettings, LimitSettings, NetworkSettings,
-    RetryBlock, ToolSettings,
+    CacheSettings, Config, DeniedNetwork, ExecutionSettings, LabelSettings, LimitSettings,
+    NetworkSettings, RetryBlock, ToolSettings,
 };
-use crate::limits::Limits;
+use crate::limits::{Limits, WallClockSetting};
 use crate::paths::PathRules;
 use crate::pipeline::cache_refusal;
 use crate::redact::Redactor;
@@ -61,6 +61,37 @@ impl SettingsByTool {
         Some((name.as_str(), settings))
     }
 
+    /// Returns the settings that restrict a tool, each with the name under which they are set: its own, and those of its
+    /// compact form.
+    pub(super) fn restricting<'a>(
+        &'a self,
+        tool: &'a Tool,
+    ) -> impl Iterator<Item = (&'a str, &'a ToolSettings)> {
+        self.named(tool).chain(self.of_compact_form(tool))
+    }
+
+    /// Returns the network settings of the other forms of a call of a tool, each with the key of its block: the compact
+    /// form, and the equivalent fine-grained tool. Keys that the block does not set restrict nothing.
+    pub(super) fn other_form_networks<'a>(
+        &'a self,
+        tool: &'a Tool,
+        equivalent: Option<&'a Tool>,
+    ) -> impl Iterator<Item = (String, NetworkSettings)> {
+        let fine_grained = equivalent.into_iter().flat_map(|tool| self.named(tool));
+        let blocks = self.of_compact_form(tool).into_iter().chain(fine_grained);
+        let blocks = blocks.map(|(name, settings)| (name, &settings.network));
+        blocks
+            .filter(|(_, network)| **network != NetworkSettings::default())
+            .map(move |(name, network)| {
+                let mut network = network.clone();
+                // As for the other form itself, a list has no effect with `mode: any` for all tools.
+                if network.allowed_hosts.is_some() {
+                    network.mode = network.mode.or(self.network.mode);
+                }
+                (format!("tools.{name}.network"), network)
+            })
+    }
+
     /// Returns the network settings of a tool, merged over those for all tools, and the key of the block that applies.
     pub(super) fn network(&self, tool: Option<&Tool>) -> (String, NetworkSettings) {
         let base = ("network".to_owned(), self.network.clone());
@@ -77,6 +108,13 @@ impl SettingsByTool {
         })
     }
 
+    /// Caps the wall clock by the configured maximum for all tools.
+    fn cap_execution_time(&self, limits: &mut Limits) {
+        if let Some(longest) = self.max_execution_time {
+            limits.cap_wall(longest, WallClockSetting::MaxExecutionTime);
+        }
+    }
+
     /// Returns the limits that are set for the tool: the tightest of those under its name and its aliases. A limit that
     /// is not set is unlimited.
     pub(super) fn caps(&self, tool: &Tool) -> Limits {
@@ -84,9 +122,7 @@ impl SettingsByTool {
         let each = self.of_tool(tool);
         let each = each.map(|settings| settings.limits.over(base));
         let mut cap = each.reduce(Limits::tightest).unwrap_or(base);
-        cap.wall = cap
-            .wall
-            .min(self.max_execution_time.unwrap_or(Duration::MAX));
+        self.cap_execution_time(&mut cap);
         cap
     }
 }
@@ -112,7 +148,8 @@ impl Policy {
             return rules.clone();
         }
         let files = || self.files.iter();
-        let settings = files().flat_map(|file| file.settings.of_tool(tool));
+        let settings = files().flat_map(|file| file.settings.restricting(tool));
+        let settings = settings.map(|(_, settings)| settings);
         let hidden = files().flat_map(|file| &file.hidden);
         let denied = settings.flat_map(|settings| &settings.deny);
         let mut denied = denied.chain(hidden).peekable();
@@ -208,27 +245,34 @@ impl Policy {
         self.settings.of_tool(tool)
     }
 
-    /// Returns the restrictions of how a tool runs: the strictest of all files.
+    /// Returns the restrictions of how a tool runs: the strictest of all files. Those of its compact form apply, too.
     pub fn execution(&self, tool: &Tool) -> ExecutionSettings {
-        let each = self
-            .files
-            .iter()
-            .flat_map(|file| file.settings.of_tool(tool));
-        each.map(|settings| settings.execution)
+        let files = self.files.iter();
+        let each = files.flat_map(|file| file.settings.restricting(tool));
+        each.map(|(_, settings)| settings.execution)
             .fold(ExecutionSettings::default(), ExecutionSettings::strictest)
     }
 
+    /// Returns the key of the setting that denies the network to a tool, if there is one.
+    pub(super) fn denied_network_key(&self, tool: &Tool) -> Option<String> {
+        let files = self.files.iter();
+        let mut each = files.flat_map(|file| file.settings.restricting(tool));
+        let denying =
+            each.find(|(_, settings)| settings.execution.network == Some(DeniedNetwork::None));
+        denying.map(|(name, _)| format!("tools.{name}.execution.network"))
+    }
+
     /// Returns the retries of calls of a tool. `None` if they are not set, or if repeating a call could have a further
-    /// effect. A team's number of retries is a maximum.
-    pub fn retries(&self, tool: &Tool) -> Option<RetryBlock> {
+    /// effect. A team's number of retries is a maximum. The settings for `judged`, the tool whose rules apply to the
+    /// call, precede those for the tool itself.
+    pub fn retries(&self, judged: &Tool, tool: &Tool) -> Option<RetryBlock> {
         if !is_repeatable(tool) {
             return None;
         }
-        let mut retries = self
-            .settings(tool)
-            .find_map(|settings| settings.retries.block())?;
+        let mut settings = self.settings(judged).chain(self.settings(tool));
+        let mut retries = settings.find_map(|settings| settings.retries.block())?;
         for team in self.team_files() {
-            let mut blocks = team.settings.of_tool(tool);
+            let mut blocks = team.settings.of_tool(judged);
             if let Some(block) = blocks.find_map(|settings| settings.retries.block()) {
                 retries.max = retries.max.min(block.max);
             }
@@ -237,9 +281,11 @@ impl Policy {
     }
 
     /// Returns the settings for reusing results of a tool. `None` if they are not set, or if results of the tool are
-    /// never reused.
-    pub fn cache(&self, tool: &Tool) -> Option<CacheSettings> {
-        let cache = self.settings(tool).find_map(|settings| settings.cache)?;
+    /// never reused. The settings for `judged`, the tool whose rules apply to the call, precede those for the tool
+    /// itself.
+    pub fn cache(&self, judged: &Tool, tool: &Tool) -> Option<CacheSettings> {
+        let mut settings = self.settings(judged).chain(self.settings(tool));
+        let cache = settings.find_map(|settings| settings.cache)?;
         cache_refusal(tool).is_none().then_some(cache)
     }
 
@@ -248,14 +294,14 @@ impl Policy {
         let mut limits = self.limits;
         if self.settings.limits.time_ms.is_none() && !tool.definition.needs.commands.is_empty() {
             limits.wall = Limits::WALL_WITH_COMMANDS;
+            limits.wall_setting = WallClockSetting::TimeMs;
         }
         for settings in self.settings(tool) {
             limits = settings.limits.over(limits);
         }
-        limits.wall = limits
-            .wall
-            .min(self.settings.max_execution_time.unwrap_or(Duration::MAX))
-            .min(self.execution(tool).wall());
+        self.settings.cap_execution_time(&mut limits);
+        let timeout = self.execution(tool).wall();
+        limits.cap_wall(timeout, WallClockSetting::ExecutionTimeout);
         let mut own = self.settings(tool).map(|settings| settings.limits.fuel);
         if self.settings.limits.fuel.is_none() && !own.any(|fuel| fuel.is_some()) {
             limits.fuel = Limits::fuel_for_wall_time(limits.wall);

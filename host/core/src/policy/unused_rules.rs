@@ -1,4 +1,7 @@
-//! Finds rules that never match or have less effect than they seem to, for `mimir policy check`.
+//! Finds rules and settings that never match or have less effect than they seem to, for `mimir policy check` and
+//! `mimir config check`.
+
+use std::fmt;
 
 use crate::config::{ExecMode, ToolSettings};
 use crate::decision::Decision;
@@ -13,21 +16,69 @@ use super::{Policy, PolicyFile};
 /// Characters of shell syntax. A pattern of words with one of them never matches a command.
 const SHELL_SYNTAX: [char; 12] = [';', '|', '&', '<', '>', '$', '`', '\\', '(', ')', '#', '!'];
 
+/// A setting of a file that never matches or has less effect than it seems to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnusedSetting {
+    /// The file, with the line if it is known.
+    pub location: String,
+    /// The key of the setting, such as `tools.web_fetch.retries`.
+    pub key: String,
+    /// The reason, as the rest of a sentence that begins with the key.
+    pub reason: String,
+    /// The kind of problem.
+    pub kind: UnusedSettingKind,
+}
+
+/// The kind of problem with a setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnusedSettingKind {
+    /// Its tool is not available.
+    UnknownTool,
+    /// It changes nothing.
+    NoEffect,
+    /// It never matches, or matches more than it seems to.
+    Misleading,
+}
+
+impl fmt::Display for UnusedSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} {}", self.location, self.key, self.reason)
+    }
+}
+
 impl Policy {
-    /// Finds rules that never match with the available tools. Returns one line for each.
+    /// Finds rules and settings that never match with the available tools, or have less effect than they seem to.
+    /// Returns one line for each.
     pub fn unused_rules(&self, tools: &[&Tool]) -> Vec<String> {
-        let mut unused = Vec::new();
+        let files = self.files.iter();
+        let unused = files.flat_map(|file| {
+            let entries = file.lists.unused_entries(tools, &file.source);
+            let settings = self.unused_settings_of(file, tools).into_iter();
+            entries
+                .into_iter()
+                .chain(settings.map(|setting| setting.to_string()))
+        });
+        unused.collect()
+    }
+
+    /// Finds settings of rules, commands and tools that never match with the available tools, or have less effect than
+    /// they seem to.
+    pub fn unused_settings(&self, tools: &[&Tool]) -> Vec<UnusedSetting> {
+        let files = self.files.iter();
+        files
+            .flat_map(|file| self.unused_settings_of(file, tools))
+            .collect()
+    }
+
+    fn unused_settings_of(&self, file: &PolicyFile, tools: &[&Tool]) -> Vec<UnusedSetting> {
         let is_denied = |tool: &Tool| self.refusal(tool).is_some();
-        for file in &self.files {
-            unused.extend(file.lists.unused_entries(tools, &file.source));
-            unused.extend(file.rules.unused_rules(tools, &is_denied));
-            unused.extend(file.unused_command_patterns());
-            for (name, settings) in &file.settings.tools {
-                file.check_tool_settings(name, settings, tools, &mut unused);
-            }
-            for name in file.approval.tools.keys() {
-                file.check_tool_name(&format!("approval.tools.{name}"), name, tools, &mut unused);
-            }
+        let mut unused = file.rules.unused_rules(tools, &is_denied);
+        unused.extend(file.unused_command_patterns());
+        for (name, settings) in &file.settings.tools {
+            file.check_tool_settings(name, settings, tools, &mut unused);
+        }
+        for name in file.approval.tools.keys() {
+            file.check_tool_name(&format!("approval.tools.{name}"), name, tools, &mut unused);
         }
         unused
     }
@@ -44,16 +95,34 @@ impl Policy {
 }
 
 impl PolicyFile {
+    fn unused_setting(
+        &self,
+        key: String,
+        kind: UnusedSettingKind,
+        reason: String,
+    ) -> UnusedSetting {
+        UnusedSetting {
+            location: self.source.at(&key),
+            key,
+            reason,
+            kind,
+        }
+    }
+
     /// Reports a name that matches no available tool.
-    fn check_tool_name(&self, key: &str, name: &str, tools: &[&Tool], unused: &mut Vec<String>) {
+    fn check_tool_name(
+        &self,
+        key: &str,
+        name: &str,
+        tools: &[&Tool],
+        unused: &mut Vec<UnusedSetting>,
+    ) {
         if tools.iter().any(|tool| tool.answers_to(name)) {
             return;
         }
         let near = did_you_mean(name, tools.iter().map(|tool| tool.name().as_str()));
-        let location = self.source.at(key);
-        unused.push(format!(
-            "{location}: {key} matches no available tool.{near}"
-        ));
+        let reason = format!("matches no available tool.{near}");
+        unused.push(self.unused_setting(key.to_owned(), UnusedSettingKind::UnknownTool, reason));
     }
 
     /// Reports settings of a tool that match everything or change nothing.
@@ -62,7 +131,7 @@ impl PolicyFile {
         name: &str,
         settings: &ToolSettings,
         tools: &[&Tool],
-        unused: &mut Vec<String>,
+        unused: &mut Vec<UnusedSetting>,
     ) {
         self.check_tool_name(&format!("tools.{name}"), name, tools, unused);
         if let Some(tool) = tools.iter().find(|tool| tool.answers_to(name)) {
@@ -74,10 +143,9 @@ impl PolicyFile {
         for (at, pattern) in block.danger_patterns.iter().enumerate() {
             if is_every_text(pattern) {
                 let key = format!("tools.{name}.approval.dangerPatterns[{at}]");
-                let location = self.source.at(&key);
-                unused.push(format!(
-                    "{location}: {key} matches everything (`{pattern}`): every call is asked about."
-                ));
+                let reason =
+                    format!("matches everything (`{pattern}`): every call is asked about.");
+                unused.push(self.unused_setting(key, UnusedSettingKind::Misleading, reason));
             }
         }
         let why = match (settings.enabled, block.level) {
@@ -86,20 +154,19 @@ impl PolicyFile {
             (_, Some(Decision::Ask)) => "`level: ask` asks about every call",
             _ => return,
         };
-        let key = format!("tools.{name}.approval");
-        let location = self.source.at(&key);
+        let mut report = |key: &str| {
+            let key = format!("tools.{name}.approval.{key}");
+            let reason = format!("change nothing: {why}.");
+            unused.push(self.unused_setting(key, UnusedSettingKind::NoEffect, reason));
+        };
         if !block.danger_patterns.is_empty() {
-            unused.push(format!(
-                "{location}: {key}.dangerPatterns change nothing: {why}."
-            ));
+            report("dangerPatterns");
         }
         let conditions = &block.conditions;
         if conditions.unknown_host_requires_approval
             || !conditions.method_requires_approval.is_empty()
         {
-            unused.push(format!(
-                "{location}: {key}.conditions change nothing: {why}."
-            ));
+            report("conditions");
         }
     }
 
@@ -109,12 +176,12 @@ impl PolicyFile {
         name: &str,
         settings: &ToolSettings,
         tool: &Tool,
-        unused: &mut Vec<String>,
+        unused: &mut Vec<UnusedSetting>,
     ) {
         let mut report = |key: &str, why: &str| {
             let key = format!("tools.{name}.{key}");
-            let location = self.source.at(&key);
-            unused.push(format!("{location}: {key} changes nothing: {why}."));
+            let reason = format!("changes nothing: {why}.");
+            unused.push(self.unused_setting(key, UnusedSettingKind::NoEffect, reason));
         };
         if settings.retries.max() > 0 && !is_repeatable(tool) {
             report(
@@ -127,35 +194,29 @@ impl PolicyFile {
         }
     }
 
-    /// Finds entries of the command list that change nothing or never match. Returns one line for each.
-    fn unused_command_patterns(&self) -> Vec<String> {
+    /// Finds entries of the command list that change nothing or never match.
+    fn unused_command_patterns(&self) -> Vec<UnusedSetting> {
         let mut unused = Vec::new();
         let mode = self.commands.mode();
         for (at, pattern) in self.commands.written().iter().enumerate() {
-            let key = format!("execApprovals.approvals[{at}]");
-            let location = self.source.at(&key);
-            match mode {
-                Some(ExecMode::Allowlist) => {}
-                Some(ExecMode::Full) => {
-                    unused.push(format!(
-                        "{location}: {key} changes nothing: `mode: full` runs every command."
-                    ));
-                }
-                Some(ExecMode::Deny) => {
-                    unused.push(format!(
-                        "{location}: {key} changes nothing: `mode: deny` runs no command."
-                    ));
-                }
-                None => {
-                    unused.push(format!(
-                        "{location}: {key} changes nothing without `mode: allowlist`."
-                    ));
-                }
+            let mut report = |kind, reason: String| {
+                let key = format!("execApprovals.approvals[{at}]");
+                unused.push(self.unused_setting(key, kind, reason));
+            };
+            let why = match mode {
+                Some(ExecMode::Allowlist) => None,
+                Some(ExecMode::Full) => Some(": `mode: full` runs every command."),
+                Some(ExecMode::Deny) => Some(": `mode: deny` runs no command."),
+                None => Some(" without `mode: allowlist`."),
+            };
+            if let Some(why) = why {
+                report(UnusedSettingKind::NoEffect, format!("changes nothing{why}"));
             }
             if let Some(syntax) = pattern.chars().find(|c| SHELL_SYNTAX.contains(c)) {
-                unused.push(format!(
-                    "{location}: {key} can never match: `{syntax}` is shell syntax, and the list does not apply to commands with it."
-                ));
+                let reason = format!(
+                    "can never match: `{syntax}` is shell syntax, and the list does not apply to commands with it."
+                );
+                report(UnusedSettingKind::Misleading, reason);
             }
         }
         unused

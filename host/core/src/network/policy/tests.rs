@@ -355,9 +355,11 @@ fn network_need_allows_a_host_with_its_methods() {
     let entries = needs
         .iter()
         .map(|need| AllowedHost::from_need(need).unwrap());
-    let policy = NetworkPolicy::default()
-        .with_allowed(entries)
-        .capped_by(granted);
+    let rules = super::NetworkRules {
+        allowed: entries.collect(),
+        ..super::NetworkRules::default()
+    };
+    let policy = NetworkPolicy::new(rules).capped_by(granted);
     let is_allowed = |url, method| policy.judge(&target(url), method).is_allowed();
     assert!(is_allowed("http://api.example:8080/", "GET"));
     assert!(is_allowed("http://api.example:8080/", "POST"));

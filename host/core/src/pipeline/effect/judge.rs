@@ -34,7 +34,7 @@ pub(super) fn judge_request(
 ) -> RequestJudgement {
     let (snapshot, tool) = (stage.snapshot, checked.tool());
     let mut evaluation = PolicyEvaluation::default();
-    let findings = network::judge(snapshot, tool, (hosts, served), egress, &mut evaluation);
+    let findings = network::judge(snapshot, checked, (hosts, served), egress, &mut evaluation);
     let is_listed_for_sender = sender.is_limited()
         && network::granted_policy(hosts).allows_by_lists(egress.target, egress.method);
     if sender.is_limited() && !is_listed_for_sender {
@@ -49,6 +49,13 @@ pub(super) fn judge_request(
     snapshot
         .policy
         .evaluate_request(tool, checked.arguments(), &mut evaluation);
+    if let Some(equivalent) = &checked.equivalent_tool {
+        let mut reasons = PolicyEvaluation::default();
+        snapshot
+            .policy
+            .evaluate_request(equivalent, checked.arguments(), &mut reasons);
+        evaluation.append_new(reasons);
+    }
     // A placeholder is not outgoing data: its value is sent only to the host for which a person has granted it.
     let headers = effects.without_placeholders(egress.headers);
     let headers: Vec<&[u8]> = headers.iter().map(|text| &**text).collect();

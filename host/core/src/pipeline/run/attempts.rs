@@ -32,7 +32,10 @@ impl<'a> CallAttempts<'a> {
         Self {
             stage,
             recorder,
-            retries: stage.snapshot.policy.retries(call.tool()),
+            retries: stage
+                .snapshot
+                .policy
+                .retries(call.checked.judged_tool(), call.tool()),
             count: 0,
         }
     }

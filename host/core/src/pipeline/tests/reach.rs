@@ -1,7 +1,10 @@
 //! Tests that a call cannot bypass its rules through another form.
 
 use super::*;
+use crate::needs::HostNeed;
+use crate::network::RequestTarget;
 use crate::outcome::DataClass;
+use crate::pipeline::OutgoingRequest;
 use crate::policy::PolicyFile;
 
 /// A backend that returns `true` if the call may not read `private/x`.
@@ -62,6 +65,123 @@ fn read() -> Call {
     )
 }
 
+/// A backend that sends a request, and returns `true` if it was permitted and the call's network access allows it.
+struct Reach;
+
+impl Backend for Reach {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
+        Box::pin(async move {
+            let effects = call.effects();
+            let target = RequestTarget::parse("https://a.example/").unwrap();
+            let is_open = effects.reach().policy.judge(&target, "GET").is_allowed();
+            let egress = OutgoingRequest {
+                target: &target,
+                method: "GET",
+                headers: &[],
+                body: false,
+            };
+            let is_permitted = effects.request(egress).await.is_ok();
+            assert_eq!(is_open, is_permitted);
+            let output = ToolOutput {
+                content: vec![Content::text(is_permitted.to_string())],
+                ..ToolOutput::default()
+            };
+            RawResult::from(Ok(output))
+        })
+    }
+}
+
+#[tokio::test]
+async fn equivalent_tool_form_obeys_network_settings_of_the_other() {
+    let reaching = |name: &str| {
+        let mut tool = built_in(name);
+        tool.definition.group = ToolGroup::Browser;
+        tool.definition.input_schema =
+            Schema::parse(r#"{"type":"object","properties":{"action":{}}}"#).unwrap();
+        tool.definition.needs.hosts = vec![HostNeed {
+            host: "*".into(),
+            methods: vec!["GET".into()],
+            reason: String::new(),
+        }];
+        tool.granted = tool.definition.needs.clone();
+        tool.backend = Arc::new(Reach);
+        tool
+    };
+    let deny_request = json!([{"when": {"host": {"equals": "a.example"}}, "decision": "deny"}]);
+    for (set, settings, compact, fine) in [
+        (
+            "browser_click",
+            json!({"execution": {"network": "none"}}),
+            "true",
+            "true",
+        ),
+        (
+            "browser_navigate",
+            json!({"execution": {"network": "none"}}),
+            "false",
+            "false",
+        ),
+        (
+            "browser",
+            json!({"execution": {"network": "none"}}),
+            "false",
+            "false",
+        ),
+        (
+            "browser_navigate",
+            json!({"network": {"mode": "none"}}),
+            "false",
+            "false",
+        ),
+        (
+            "browser",
+            json!({"network": {"mode": "none"}}),
+            "false",
+            "false",
+        ),
+        (
+            "browser_navigate",
+            json!({"network": {"allowedHosts": ["b.example"]}}),
+            "false",
+            "false",
+        ),
+        (
+            "browser",
+            json!({"network": {"allowedHosts": ["b.example"]}}),
+            "false",
+            "false",
+        ),
+        (
+            "browser",
+            json!({"network": {"allowedHosts": ["a.example"]}}),
+            "true",
+            "true",
+        ),
+        (
+            "browser_navigate",
+            json!({ "rules": deny_request }),
+            "false",
+            "false",
+        ),
+    ] {
+        let network = json!({"allowedHosts": ["a.example", "b.example"]});
+        let config = json!({"network": network, "tools": {set: settings}});
+        for (call, expected) in [
+            (call("browser", json!({"action": "navigate"})), compact),
+            (call("browser_navigate", json!({})), fine),
+        ] {
+            let tools = vec![reaching("browser"), reaching("browser_navigate")];
+            let bench = bench(tools, config.clone(), ApprovalAnswer::No);
+            let name = call.tool.clone();
+            assert_eq!(
+                bench.pipeline.call(call).await.text(),
+                expected,
+                "{name}: {config}"
+            );
+        }
+    }
+}
+
 #[tokio::test]
 async fn equivalent_tool_form_obeys_settings_of_the_other() {
     let tools = || vec![built_in("file_operations"), built_in("read_file")];
@@ -105,6 +225,15 @@ async fn equivalent_tool_form_obeys_settings_of_the_other() {
     );
     let refused = hidden.pipeline.call(read()).await;
     assert_eq!(code(&refused), Some(ToolErrorCode::PermissionDenied));
+    let compact = bench(
+        tools(),
+        json!({"tools": {"file_operations": {"deny": ["private"]}}}),
+        ApprovalAnswer::No,
+    );
+    let refused = compact
+        .pipeline
+        .call(call("read_file", json!({"path": "private/x"})));
+    assert_eq!(code(&refused.await), Some(ToolErrorCode::PermissionDenied));
     // The rules also go to the sandbox, which checks the files that the tool opens.
     let other = json!({"operation": "read", "path": "other"});
     let other = call("file_operations", other);

@@ -245,6 +245,30 @@ async fn retry_is_only_for_passing_errors_of_repeatable_tools() {
 }
 
 #[tokio::test]
+async fn repeated_calls_of_the_document_reader_obey_the_settings_of_read_file() {
+    let backend = Flaky::failing([Network]);
+    let built_in = |name: &str| {
+        let mut tool = tool(name);
+        tool.definition.input_schema = Schema::parse(r#"{"type":"object"}"#).unwrap();
+        tool.definition.hints.read_only = true;
+        tool.backend = Arc::clone(&backend) as Arc<dyn Backend>;
+        tool.source = ToolSource::BuiltIn;
+        tool.trust = ToolTrust::Trusted;
+        tool
+    };
+    let settings = json!({"tools": {"read_file": {"retries": 2, "cache": {"ttlMs": 60_000}}}});
+    let tools = vec![built_in("read_file"), built_in("read_document")];
+    let (bench, _) = paused_bench(tools, settings, ApprovalAnswer::No);
+    for cached in [false, true] {
+        let document = call("read_file", json!({"path": "report.pdf"}));
+        let outcome = bench.pipeline.call(document).await;
+        assert!(outcome.is_ok(), "{outcome:?}");
+        assert_eq!(outcome.receipt().cached, cached);
+    }
+    assert_eq!(backend.calls(), 2);
+}
+
+#[tokio::test]
 async fn retry_ends_with_the_time_limit_of_the_call() {
     let backend = Flaky::failing([Network; 20]);
     let settings = json!({"tools": {"sample": {
@@ -354,6 +378,11 @@ async fn cache_is_off_unless_set_and_safe() {
     always_runs(cache(), |tool| {
         let origin = Arc::make_mut(&mut tool.origin);
         origin.imports = vec!["wasi:keyvalue/store@0.2.0".into()];
+    })
+    .await;
+    always_runs(cache(), |tool| {
+        tool.source = ToolSource::BuiltIn;
+        tool.definition.group = ToolGroup::Browser;
     })
     .await;
 

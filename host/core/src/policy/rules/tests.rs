@@ -380,10 +380,9 @@ fn rule_that_guards_less_than_expected_is_reported() {
         let mut reader = tool("sample");
         let schema = r#"{"type": "object", "properties": {"path": {"type": "string"}, "mode": {"enum": ["a", "b"]}}}"#;
         reader.definition.input_schema = crate::schema::Schema::parse(schema).unwrap();
-        policy.files[0]
-            .rules
-            .unused_rules(&[&reader], &|_| false)
-            .join("\n")
+        let unused = policy.files[0].rules.unused_rules(&[&reader], &|_| false);
+        let reasons: Vec<String> = unused.into_iter().map(|unused| unused.reason).collect();
+        reasons.join("\n")
     };
     for guard in [
         json!({"when": {"path": {"inside": "keys"}}, "decision": "deny"}),

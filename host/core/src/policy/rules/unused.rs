@@ -7,38 +7,46 @@ use crate::decision::Decision;
 use crate::name_suggestions::did_you_mean;
 use crate::tool::Tool;
 
+use super::super::UnusedSettingKind::{Misleading, NoEffect};
 use super::super::condition::{self, ArgumentCondition, ValueTest};
-use super::super::{COMMAND, REQUEST};
+use super::super::{COMMAND, REQUEST, UnusedSetting};
 use super::{ArgumentRule, ArgumentRules};
 
 impl ArgumentRules {
-    /// Finds rules that never match a call of these tools, or are misleading. Returns one line for each problem.
-    /// `is_denied` returns true if every call of a tool is denied anyway.
+    /// Finds rules that never match a call of these tools, or are misleading. Returns each problem. `is_denied`
+    /// returns true if every call of a tool is denied anyway.
     pub(in crate::policy) fn unused_rules(
         &self,
         tools: &[&Tool],
         is_denied: &dyn Fn(&Tool) -> bool,
-    ) -> Vec<String> {
-        let mut lines = Vec::new();
+    ) -> Vec<UnusedSetting> {
+        let mut unused = Vec::new();
         for rule in &self.rules {
-            let mut report =
-                |why: String| lines.push(format!("{}: {} {why}", rule.source, rule.name));
+            let mut report = |kind, reason: String| {
+                unused.push(UnusedSetting {
+                    location: rule.source.clone(),
+                    key: rule.name.clone(),
+                    reason,
+                    kind,
+                });
+            };
             let never = rule.never_matches(tools);
             let is_unused = never.is_some();
             if let Some(why) = never {
-                report(why);
+                report(Misleading, why);
             } else if let Some(why) = self.no_effect(rule, tools, is_denied) {
-                report(why);
+                report(NoEffect, why);
             } else {
-                rule.unmatched_tools(tools)
-                    .into_iter()
-                    .for_each(&mut report);
+                for why in rule.unmatched_tools(tools) {
+                    report(Misleading, why);
+                }
             }
             if let Some(argument) = rule.guarded_argument().filter(|_| !is_unused) {
-                report(format!(
+                let why = format!(
                     "tests only the argument `{argument}`, but a search, a move or a command can reach the same files in \
                      another way; `files.deny` hides files from every tool."
-                ));
+                );
+                report(Misleading, why);
             }
             for condition in rule
                 .conditions
@@ -52,12 +60,13 @@ impl ArgumentRules {
                     }
                     _ => continue,
                 };
-                report(format!(
+                let why = format!(
                     "has a {kind} that matches everything (`{pattern}`); leave it out, or write `exists: true`."
-                ));
+                );
+                report(Misleading, why);
             }
         }
-        lines
+        unused
     }
 
     /// Returns the reason why the rule has no effect. `None` if it has one.
