@@ -79,7 +79,8 @@ impl BrowserSettings {
     ///
     /// # Errors
     ///
-    /// Fails for a host pattern that is not valid, and for a pattern that matches every host.
+    /// Fails for a host pattern that is not valid, and for a pattern that matches every host, or every host of a
+    /// top-level domain.
     pub fn secret_hosts(&self) -> Result<Vec<(String, Vec<HostPattern>)>, String> {
         let secrets = self.secrets.iter().map(|(name, hosts)| {
             let hosts = hosts.iter().map(|host| {
@@ -88,8 +89,15 @@ impl BrowserSettings {
                         "browser.secrets.{name}: name the hosts; `*` is not supported"
                     ));
                 }
-                host.parse::<HostPattern>()
-                    .map_err(|error| format!("browser.secrets.{name}: {error}"))
+                let pattern = host
+                    .parse::<HostPattern>()
+                    .map_err(|error| format!("browser.secrets.{name}: {error}"))?;
+                if pattern.is_below_top_level_domain() {
+                    return Err(format!(
+                        "browser.secrets.{name}: `{host}` includes the sites of strangers; name the site, such as `*.example.com`"
+                    ));
+                }
+                Ok(pattern)
             });
             Ok((name.clone(), hosts.collect::<Result<Vec<_>, String>>()?))
         });
@@ -123,6 +131,7 @@ mod tests {
         use serde_json::json;
         check(json!({"profile": "work_1", "program": "/usr/bin/chromium", "width": 200})).unwrap();
         check(json!({"secrets": {"PASSWORD": ["https://shop.example"]}})).unwrap();
+        check(json!({"secrets": {"PASSWORD": ["*.shop.example", "localhost"]}})).unwrap();
         for (bad, says) in [
             (json!({"profile": "../x"}), "browser.profile"),
             (json!({"program": "chromium"}), "absolute path"),
@@ -131,6 +140,14 @@ mod tests {
             (
                 json!({"secrets": {"PASSWORD": ["*"]}}),
                 "browser.secrets.PASSWORD",
+            ),
+            (
+                json!({"secrets": {"PASSWORD": ["*.com"]}}),
+                "includes the sites of strangers",
+            ),
+            (
+                json!({"secrets": {"PASSWORD": ["https://*.co:443"]}}),
+                "includes the sites of strangers",
             ),
             (
                 json!({"secrets": {"PASSWORD": ["a b"]}}),

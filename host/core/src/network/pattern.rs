@@ -99,6 +99,16 @@ impl HostPattern {
         self.hosts == HostMatcher::Any
     }
 
+    /// Returns true for a pattern of all hosts below a name without a dot, such as `*.com`.
+    pub fn is_below_top_level_domain(&self) -> bool {
+        matches!(&self.hosts, HostMatcher::Below(suffix) if !suffix[1..].contains('.'))
+    }
+
+    /// Returns true for `localhost` and for a loopback address.
+    pub fn is_this_machine(&self) -> bool {
+        matches!(&self.hosts, HostMatcher::Exactly(host) if host.is_this_machine())
+    }
+
     /// Returns true if the pattern matches a request and is not [`any`](Self::any).
     pub fn names(&self, target: &RequestTarget) -> bool {
         !self.is_any() && self.matches(target)
