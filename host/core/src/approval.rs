@@ -46,7 +46,7 @@ pub struct Card {
     pub location: String,
     /// sha256 of the tool's file in hex.
     pub digest: String,
-    /// The exact arguments as indented JSON.
+    /// The exact arguments as indented JSON, with invisible characters as JSON escapes.
     pub arguments: String,
     /// The effect of the call, in one line.
     pub summary: String,

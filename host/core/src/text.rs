@@ -2,6 +2,10 @@
 
 use serde_json::{Map, Value};
 
+mod wrap;
+
+pub use wrap::wrapped;
+
 /// Treatment of a character in displayed text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CharTreatment {
@@ -133,6 +137,26 @@ pub fn escape(text: String) -> String {
             out.push(c);
         } else {
             out.extend(c.escape_unicode());
+        }
+    }
+    out
+}
+
+/// Writes invisible characters of a JSON text as JSON escapes, such as `\u200b`. The text is then safe to print, and its
+/// value stays the same. The control characters that JSON does not allow in a string must be escaped already.
+pub fn escape_json(json: String) -> String {
+    if is_plain(&json) {
+        return json;
+    }
+    let mut out = String::with_capacity(json.len());
+    let mut before = PrecedingChar::default();
+    for c in json.chars() {
+        if before.keeps(c) {
+            out.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                out.push_str(&format!("\\u{unit:04x}"));
+            }
         }
     }
     out
@@ -300,6 +324,23 @@ mod tests {
             escape("a\u{1b}[31mb\rc\u{202e}d\u{9b}".to_owned()),
             "a\u{1b}[31mb\rc\\u{202e}d\\u{9b}"
         );
+    }
+
+    #[test]
+    fn escape_json_keeps_the_value() {
+        let value = serde_json::json!({
+            "a\u{202e}": "x\u{200b}\u{1b}[2K\u{7f}\u{9b}\n\u{e0041}",
+            "plain": "👩‍💻 ä",
+        });
+        let json = escape_json(serde_json::to_string_pretty(&value).unwrap());
+        assert_eq!(
+            json,
+            r#"{
+  "a\u202e": "x\u200b\u001b[2K\u007f\u009b\n\udb40\udc41",
+  "plain": "👩‍💻 ä"
+}"#
+        );
+        assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), value);
     }
 
     #[test]

@@ -14,6 +14,8 @@ use rmcp::model::{
 };
 use serde_json::Value;
 
+use crate::quoted_text::{QUOTED_WIDTH, quoted_lines};
+
 mod pending_calls;
 
 pub(crate) use pending_calls::{PendingCall, PendingCallKey, PendingCalls};
@@ -25,9 +27,6 @@ const ARGUMENTS: &str = "arguments";
 /// Maximum size of a form in bytes: a longer form is not readable in a client's window. The user approves all of the
 /// arguments, so a card is never shortened.
 const MAX_FORM_SIZE: usize = 64 << 10;
-
-/// Prefix of every line that a tool could influence, so that no such line can pass for mimir's own text.
-const GUTTER: &str = "  │ ";
 
 /// Returns true if a client supports forms. A client that declares elicitation without a mode does.
 pub(crate) fn can_ask(capabilities: Option<&ClientCapabilities>) -> bool {
@@ -106,29 +105,26 @@ fn form_message(card: &Card, note: Option<&str>) -> String {
             "It is called by `{caller}`, as part of that tool's own call."
         ));
     }
-    push_quoted(&card.summary, &mut lines);
+    lines.extend(quoted_lines(&card.summary));
     lines.push(String::new());
     let digest: String = card.digest.chars().take(12).collect();
     let badge = card.source.badge();
     lines.push(format!("source: {badge} sha256 {digest}…"));
     if card.source != ToolSource::BuiltIn {
-        push_quoted(&card.location, &mut lines);
+        lines.extend(quoted_lines(&card.location));
     }
     lines.push(format!("risk: {}", card.risk.as_str()));
     lines.push("arguments:".to_owned());
-    push_quoted(&card.readable_arguments(), &mut lines);
+    for line in card.readable_arguments(QUOTED_WIDTH) {
+        lines.extend(quoted_lines(&line));
+    }
     for section in card.sections() {
         lines.push(format!("{}:", section.title));
-        section
-            .lines
-            .iter()
-            .for_each(|line| push_quoted(line, &mut lines));
+        for line in &section.lines {
+            lines.extend(quoted_lines(line));
+        }
     }
     lines.join("\n")
-}
-
-fn push_quoted(text: &str, lines: &mut Vec<String>) {
-    lines.extend(text.lines().map(|line| format!("{GUTTER}{line}")));
 }
 
 /// Returns the fields of the form. No answer is preselected: the user must choose one.

@@ -18,6 +18,7 @@ mod http;
 mod json_lines;
 mod logs;
 mod metrics;
+mod quoted_text;
 mod result;
 mod server;
 mod transport;

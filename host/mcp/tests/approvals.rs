@@ -224,11 +224,38 @@ async fn approval_question_ends_with_its_timeout_or_call() {
     assert_eq!(runs.load(Ordering::SeqCst), 0);
 }
 
-#[tokio::test]
-async fn approval_form_is_not_sent_if_too_long() {
+/// Returns a tool that needs approval, and that has a text as its argument.
+fn careful_with_text() -> (Tool, Arc<AtomicUsize>) {
     let (mut careful, runs) = careful();
     let schema = r#"{"type":"object","properties":{"text":{"type":"string"}}}"#;
     careful.definition.input_schema = mimir_core::Schema::parse(schema).unwrap();
+    (careful, runs)
+}
+
+#[tokio::test]
+async fn approval_form_breaks_long_lines_after_their_marks() {
+    let (careful, _) = careful_with_text();
+    let test_server = TestServer::new(vec![careful]);
+    let mut wire = test_server.client(forms()).await;
+    let forged = "\"createDirs\": false,";
+    let text = format!("{}{forged}\n{}\n", " ".repeat(90), "long words ".repeat(20));
+    let arguments = json!({"name": "careful", "arguments": {"text": text}});
+    wire.send("tools/call", arguments).await;
+    let question = wire.next_with_method("elicitation/create").await;
+    let message = question["params"]["message"].as_str().unwrap();
+    let quoted = message.lines().filter(|line| line.starts_with("  │ "));
+    assert!(
+        quoted.clone().all(|line| line.chars().count() <= 76),
+        "{message}"
+    );
+    let mut forged = quoted.filter(|line| line.contains(forged));
+    assert!(forged.all(|line| line.starts_with("  │   ↳ ")), "{message}");
+    assert!(message.contains("  │   | long words"), "{message}");
+}
+
+#[tokio::test]
+async fn approval_form_is_not_sent_if_too_long() {
+    let (careful, runs) = careful_with_text();
     let test_server = TestServer::new(vec![careful]);
     let mut wire = test_server.client(forms()).await;
     let result = wire

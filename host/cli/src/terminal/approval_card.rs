@@ -3,9 +3,10 @@
 //! A tool's author controls much of a card's text and must not be able to fake a prompt. Every line with such text
 //! therefore begins with a gutter, and is wrapped before the terminal would wrap it.
 
+use mimir_core::text::wrapped;
 use mimir_core::{Card, RiskLevel, ToolSource};
 
-use crate::output::{BAD, FAINT, STRONG, WARN, styled, wrapped};
+use crate::output::{BAD, FAINT, STRONG, WARN, styled};
 
 /// Prefix of every line with text from a tool.
 const GUTTER: &str = "  │ ";
@@ -52,7 +53,9 @@ pub fn render_card(card: &Card, width: usize) -> RenderedCard {
     head.push(format!("  risk    {risk}"));
 
     let mut arguments = vec!["  arguments".to_owned()];
-    quote(&mut arguments, &card.readable_arguments(), width);
+    for line in card.readable_arguments(text_width(width)) {
+        push_quoted(&mut arguments, &line);
+    }
 
     let mut tail = Vec::new();
     for section in card.sections() {
@@ -71,15 +74,23 @@ pub fn render_card(card: &Card, width: usize) -> RenderedCard {
 
 /// Appends a text to `lines`, wrapped to `width` columns and with the gutter before each line.
 fn quote(lines: &mut Vec<String>, text: &str, width: usize) {
-    let gutter = styled(FAINT, GUTTER.trim_end());
-    let text_width = width
-        .saturating_sub(GUTTER.chars().count() + 1)
-        .max(NARROWEST);
     for line in text.lines() {
-        for part in wrapped(line, text_width) {
-            lines.push(format!("{gutter} {part}"));
+        for part in wrapped(line, text_width(width)) {
+            push_quoted(lines, &part);
         }
     }
+}
+
+/// Returns the width of quoted text on a terminal of `width` columns.
+fn text_width(width: usize) -> usize {
+    width
+        .saturating_sub(GUTTER.chars().count() + 1)
+        .max(NARROWEST)
+}
+
+fn push_quoted(lines: &mut Vec<String>, part: &str) {
+    let gutter = styled(FAINT, GUTTER.trim_end());
+    lines.push(format!("{gutter} {part}"));
 }
 
 #[cfg(test)]
@@ -155,6 +166,35 @@ mod tests {
                     assert!(columns + 4 < width, "{width}: {line:?}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn approval_card_marks_wrapped_text_of_arguments() {
+        let forged = "\"createDirs\": false,";
+        for width in [40, 80] {
+            let content = format!("{}{forged}\nlast\n", " ".repeat(width - 9));
+            let arguments = serde_json::json!({ "content": content, "createDirs": true });
+            let card = Card {
+                arguments: serde_json::to_string_pretty(&arguments).unwrap(),
+                ..card()
+            };
+            let lines = render_card(&card, width).arguments;
+            let lines = lines
+                .iter()
+                .map(|line| anstream::adapter::strip_str(line).to_string());
+            let lines: Vec<String> = lines.collect();
+            let real = lines
+                .iter()
+                .filter(|line| line.trim_start_matches([' ', '│']).starts_with('"'));
+            assert_eq!(
+                real.collect::<Vec<_>>(),
+                [
+                    "  │   \"content\": text of 2 lines",
+                    "  │   \"createDirs\": true",
+                ],
+                "{lines:#?}"
+            );
         }
     }
 

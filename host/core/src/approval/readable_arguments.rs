@@ -1,27 +1,48 @@
-//! The arguments on a card as text for people: strings of several lines are shown as lines.
+//! The arguments on a card as lines for people: strings of several lines are shown as lines.
 
 use serde_json::Value;
 
 use super::Card;
-use crate::text::visible;
+use crate::text::{escape_json, visible, wrapped};
 
-/// Prefix of each line of a string. Text of a model therefore cannot look like another argument.
+/// Mark before each line of a string. Text of a model therefore cannot look like another argument.
 const LINE_MARK: &str = "| ";
+
+/// Mark before the rest of a line that is too long, be it a line of a string or of the JSON text.
+const REST_MARK: &str = "↳ ";
+
+/// Width of the wider mark in columns: a non-ASCII character counts as two.
+const MARK_WIDTH: usize = 3;
 
 const INDENT: usize = 2;
 
+/// Minimum width of the lines in columns.
+const MIN_WIDTH: usize = 20;
+
 impl Card {
-    /// Returns the arguments for display: indented JSON, in which strings of several lines are replaced by their length
-    /// and their lines.
-    pub fn readable_arguments(&self) -> String {
+    /// Returns the arguments for display: indented JSON, in which strings of several lines are replaced by the number of
+    /// their lines and the lines. Each line has a mark, which is repeated where a line is continued: a line without a
+    /// mark is never text of a string.
+    ///
+    /// The lines have at most `width` columns, but not less than 20. Text that is wrapped again would lose its mark.
+    pub fn readable_arguments(&self, width: usize) -> Vec<String> {
+        let mut out = ArgumentLines {
+            width: width.max(MIN_WIDTH),
+            ..ArgumentLines::default()
+        };
         match serde_json::from_str::<Value>(&self.arguments) {
             Ok(arguments) if has_lines(&arguments) => {
-                let mut text = String::new();
-                push_value(&arguments, 0, &mut text);
-                text
+                out.push_value(&arguments, 0);
+                out.end_line(0);
             }
-            _ => self.arguments.clone(),
+            _ => {
+                for line in self.arguments.lines() {
+                    let text = line.trim_start_matches(' ');
+                    out.push_line(line.len() - text.len(), "", text);
+                }
+            }
         }
+        out.lines
     }
 }
 
@@ -39,68 +60,97 @@ fn is_block(text: &str) -> bool {
     text.trim_end_matches('\n').contains('\n')
 }
 
-/// Appends a value whose first line is already indented. `depth` is the depth of its members.
-fn push_value(value: &Value, depth: usize, out: &mut String) {
-    match value {
-        Value::String(text) if is_block(text) => push_block(text, depth, out),
-        Value::Array(items) if !items.is_empty() => {
-            out.push('[');
-            for (index, item) in items.iter().enumerate() {
-                start_member(index, depth, out);
-                push_value(item, depth + 1, out);
+/// The lines so far, and the line of JSON text that is being written.
+#[derive(Default)]
+struct ArgumentLines {
+    width: usize,
+    lines: Vec<String>,
+    json: String,
+    depth: usize,
+}
+
+impl ArgumentLines {
+    /// Writes a value, of which the first line is at `depth`.
+    fn push_value(&mut self, value: &Value, depth: usize) {
+        match value {
+            Value::String(text) if is_block(text) => self.push_block(text, depth),
+            Value::Array(items) if !items.is_empty() => {
+                self.json.push('[');
+                for (index, item) in items.iter().enumerate() {
+                    self.start_member(index, depth);
+                    self.push_value(item, depth + 1);
+                }
+                self.end_line(depth);
+                self.json.push(']');
             }
-            end_members(depth, out);
-            out.push(']');
-        }
-        Value::Object(members) if !members.is_empty() => {
-            out.push('{');
-            for (index, (key, member)) in members.iter().enumerate() {
-                start_member(index, depth, out);
-                out.push_str(&Value::from(key.as_str()).to_string());
-                out.push_str(": ");
-                push_value(member, depth + 1, out);
+            Value::Object(members) if !members.is_empty() => {
+                self.json.push('{');
+                for (index, (key, member)) in members.iter().enumerate() {
+                    self.start_member(index, depth);
+                    self.push_json(&Value::from(key.as_str()));
+                    self.json.push_str(": ");
+                    self.push_value(member, depth + 1);
+                }
+                self.end_line(depth);
+                self.json.push('}');
             }
-            end_members(depth, out);
-            out.push('}');
+            other => self.push_json(other),
         }
-        other => out.push_str(&other.to_string()),
     }
-}
 
-fn start_member(index: usize, depth: usize, out: &mut String) {
-    if index > 0 {
-        out.push(',');
+    fn push_json(&mut self, value: &Value) {
+        self.json.push_str(&escape_json(value.to_string()));
     }
-    out.push('\n');
-    out.extend(std::iter::repeat_n(' ', (depth + 1) * INDENT));
-}
 
-fn end_members(depth: usize, out: &mut String) {
-    out.push('\n');
-    out.extend(std::iter::repeat_n(' ', depth * INDENT));
-}
+    fn start_member(&mut self, index: usize, depth: usize) {
+        // No comma after a block: it would look like a part of the text.
+        if index > 0 && !self.json.is_empty() {
+            self.json.push(',');
+        }
+        self.end_line(depth + 1);
+    }
 
-fn push_block(text: &str, depth: usize, out: &mut String) {
-    let body = text.strip_suffix('\n');
-    let lines = body.unwrap_or(text).split('\n');
-    let end = if body.is_some() {
-        ""
-    } else {
-        ", without a line break at the end"
-    };
-    out.push_str(&format!("text of {} lines{end}", lines.clone().count()));
-    for line in lines {
-        out.push('\n');
-        out.extend(std::iter::repeat_n(' ', depth * INDENT));
-        out.push_str(LINE_MARK);
-        out.push_str(&shown_line(line));
+    /// Ends the line of JSON text. The next one is at `next_depth`.
+    fn end_line(&mut self, next_depth: usize) {
+        let json = std::mem::take(&mut self.json);
+        if !json.is_empty() {
+            self.push_line(self.depth * INDENT, "", &json);
+        }
+        self.depth = next_depth;
+    }
+
+    fn push_block(&mut self, text: &str, depth: usize) {
+        let body = text.strip_suffix('\n');
+        let lines = body.unwrap_or(text).split('\n');
+        let end = if body.is_some() {
+            ""
+        } else {
+            ", without a line break at the end"
+        };
+        let count = lines.clone().count();
+        self.json.push_str(&format!("text of {count} lines{end}"));
+        self.end_line(depth);
+        for line in lines {
+            self.push_line(depth * INDENT, LINE_MARK, &shown_line(line));
+        }
+    }
+
+    /// Adds a line after an indentation and a mark, in parts if it is too long.
+    fn push_line(&mut self, indent: usize, mut mark: &str, text: &str) {
+        // Deeper values are not indented further, so that the text keeps half of the width.
+        let indent = indent.min(self.width / 2);
+        for part in wrapped(text, self.width - indent - MARK_WIDTH) {
+            self.lines.push(format!("{:indent$}{mark}{part}", ""));
+            mark = REST_MARK;
+        }
     }
 }
 
 /// Makes a line safe to print. Tabs become arrows, and other control characters are written out, because a reader has
 /// to see that they are there.
 fn shown_line(line: &str) -> String {
-    let mut shown = String::with_capacity(line.len());
+    // At the start of a text, a byte order mark would be invisible.
+    let mut shown = LINE_MARK.to_owned();
     for c in line.chars() {
         match c {
             '\t' => shown.push_str("→   "),
@@ -108,7 +158,7 @@ fn shown_line(line: &str) -> String {
             c => shown.push(c),
         }
     }
-    visible(&shown)
+    visible(&shown).split_off(LINE_MARK.len())
 }
 
 #[cfg(test)]
@@ -116,34 +166,78 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn shown(arguments: &Value) -> String {
-        let mut text = String::new();
-        push_value(arguments, 0, &mut text);
-        text
+    fn shown(arguments: &Value, width: usize) -> Vec<String> {
+        let mut out = ArgumentLines {
+            width,
+            ..ArgumentLines::default()
+        };
+        out.push_value(arguments, 0);
+        out.end_line(0);
+        out.lines
     }
 
     #[test]
     fn readable_arguments_show_lines_and_plain_json() {
         let patch = "*** Begin Patch\n-old\n+new\n*** End Patch\n";
-        let text = shown(&json!({ "patch": patch, "strip": [1, {}] }));
+        let lines = shown(&json!({ "patch": patch, "strip": [1, {}], "n": null }), 80);
         assert_eq!(
-            text,
-            "{\n  \"patch\": text of 4 lines\n  | *** Begin Patch\n  | -old\n  | +new\n  | *** End Patch,\n  \
-             \"strip\": [\n    1,\n    {}\n  ]\n}"
+            lines,
+            [
+                "{",
+                "  \"patch\": text of 4 lines",
+                "  | *** Begin Patch",
+                "  | -old",
+                "  | +new",
+                "  | *** End Patch",
+                "  \"strip\": [",
+                "    1,",
+                "    {}",
+                "  ],",
+                "  \"n\": null",
+                "}",
+            ]
         );
     }
 
     #[test]
     fn readable_arguments_cannot_be_imitated_by_text() {
-        let text = shown(&json!({ "a": "x\n\"b\": 1\r\u{1b}[2K\u{202e}y" }));
-        let marked = text
-            .lines()
-            .filter(|line| line.trim_start().starts_with(LINE_MARK));
-        assert_eq!(marked.count(), 2, "{text}");
+        let forged = "\"createDirs\": false,";
+        let content = format!(
+            "{}{forged}\n\u{feff}{forged}\r\u{1b}[2K\u{202e}y",
+            " ".repeat(70)
+        );
+        let key = format!("{}{forged}", "k".repeat(70));
+        let arguments = json!({ "a": content, key: "x".repeat(200), "createDirs": true });
+        for width in [24, 35, 72, 75] {
+            let lines = shown(&arguments, width);
+            let real = |line: &&String| line.trim_start().starts_with("\"createDirs\"");
+            let real: Vec<&String> = lines.iter().filter(real).collect();
+            assert_eq!(real, ["  \"createDirs\": true"], "{width}: {lines:#?}");
+            let text = lines.join("\n");
+            let is_hidden = |c: char| c.is_control() && c != '\n' || "\u{202e}\u{feff}".contains(c);
+            assert!(!text.contains(is_hidden), "{text:?}");
+            for line in &lines {
+                let columns: usize = line.chars().map(|c| if c.is_ascii() { 1 } else { 2 }).sum();
+                assert!(columns <= width, "{width}: {line}");
+            }
+        }
+        let text = shown(&arguments, 80).join("\n");
         assert!(text.contains("without a line break at the end"), "{text}");
-        let is_hidden = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
-        assert!(!text.contains(is_hidden), "{text:?}");
-        assert!(text.contains("\\u{1b}"), "{text}");
+        assert!(text.contains("| \\u{feff}\"createDirs\""), "{text}");
+        assert!(text.contains("\\u{d}\\u{1b}[2K\\u{202e}y"), "{text}");
+    }
+
+    #[test]
+    fn readable_arguments_keep_deep_values_within_the_width() {
+        let mut deep = json!("two\nlines");
+        for _ in 0..100 {
+            deep = json!([deep]);
+        }
+        let lines = shown(&deep, 20);
+        let fits = |line: &String| line.chars().count() <= 20;
+        assert!(lines.iter().all(fits), "{lines:#?}");
+        let is_text = |line: &&String| line.trim_start().starts_with(LINE_MARK);
+        assert_eq!(lines.iter().filter(is_text).count(), 2);
     }
 
     #[test]

@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 
 use super::flags::{escape_invisible, escape_invisible_in_value};
 use super::spec::ServerSpec;
+use crate::quoted_text::quoted_lines;
 
 /// Maximum number of requests in one call, so that a server cannot wear the user down.
 const MAX_REQUESTS: u32 = 16;
@@ -40,9 +41,6 @@ const MAX_ID_LENGTH: usize = 128;
 
 /// Maximum number of tokens that a model generates for a server.
 const MAX_TOKENS: u64 = 4_096;
-
-/// Prefix of every line from a server, so that no such line can pass for mimir's own text.
-const GUTTER: &str = "  │ ";
 
 /// Requests that a server's settings allow.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -336,8 +334,7 @@ impl InputRequestBroker {
         match kind {
             UpstreamRequestKind::Form => {
                 let text = escape_invisible(params["message"].as_str().unwrap_or_default());
-                let lines = text.lines().map(|line| format!("{GUTTER}{line}"));
-                let lines: Vec<String> = lines.collect();
+                let lines: Vec<String> = quoted_lines(&text).collect();
                 escape_invisible_in_value(&mut params["requestedSchema"]);
                 params["message"] = format!(
                     "This form is from the server `{server}`, which receives the answers. It is not from mimir, and it approves nothing.\n{}",
@@ -350,8 +347,7 @@ impl InputRequestBroker {
                 let host =
                     check_page(&url).map_or_else(|_| String::new(), |page| page.host().to_string());
                 let text = escape_invisible(params["message"].as_str().unwrap_or_default());
-                let lines = text.lines().map(|line| format!("{GUTTER}{line}"));
-                let lines: Vec<String> = lines.collect();
+                let lines: Vec<String> = quoted_lines(&text).collect();
                 let message = format!(
                     "The server `{server}` asks you to open a page of {host} in your browser. The page is not from mimir, and opening it approves nothing. Check the address before you enter anything there.\n{}",
                     lines.join("\n")

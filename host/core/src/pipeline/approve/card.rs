@@ -61,7 +61,7 @@ pub(super) fn build_card(ruled: &Ruled, plugin: &[Arc<Tool>]) -> Card {
         source: tool.source,
         location: text::visible(&tool.origin.location),
         digest: tool.origin.digest.clone(),
-        arguments: text::sanitize(arguments),
+        arguments: text::escape_json(arguments),
         summary,
         risk: assessment
             .map(|assessment| assessment.risk)

@@ -175,6 +175,34 @@ async fn approval_once_covers_one_call_and_session_lasts() {
 }
 
 #[tokio::test]
+async fn approval_card_shows_lines_with_invisible_characters() {
+    let mut asking = asking();
+    let schema =
+        r#"{"type":"object","properties":{"text":{"type":"string"},"n":{"type":"string"}}}"#;
+    asking.definition.input_schema = Schema::parse(schema).unwrap();
+    let room = room(vec![asking], json!({}), vec![]);
+    let arguments = json!({"text": "a\u{200b}b\nc\u{202e}d\n", "n": "e\u{200b}\u{9b}\u{202e}f"});
+    assert!(!room.ok(arguments.clone()).await);
+    let cards = room.script.cards.lock();
+    let card = &cards[0];
+    assert_eq!(
+        card.readable_arguments(80),
+        [
+            "{",
+            "  \"text\": text of 2 lines",
+            "  | a\\u{200b}b",
+            "  | c\\u{202e}d",
+            r#"  "n": "e\u200b\u009b\u202ef""#,
+            "}",
+        ]
+    );
+    let hidden = ['\u{200b}', '\u{9b}', '\u{202e}'];
+    assert!(!card.arguments.contains(hidden), "{}", card.arguments);
+    let shown: Value = serde_json::from_str(&card.arguments).unwrap();
+    assert_eq!(shown, arguments, "the arguments to edit");
+}
+
+#[tokio::test]
 async fn approval_for_session_can_be_revoked() {
     let answers = vec![ApprovalAnswer::Session, ApprovalAnswer::Session];
     let room = room(vec![asking()], json!({}), answers);
