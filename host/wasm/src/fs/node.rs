@@ -191,13 +191,10 @@ impl FsNode {
         let file = self
             .writable()
             .map_err(|_| io::ErrorKind::PermissionDenied)?;
-        let Some(quota) = &self.0.shared.quota else {
-            return change(file);
-        };
-        let before = quota.reserve(file, end)?;
-        let done = change(file);
-        quota.settle(file, before);
-        done
+        match &self.0.shared.quota {
+            Some(quota) => quota.change_counted(file, end, change),
+            None => change(file),
+        }
     }
 
     pub(super) fn shared(&self) -> &Arc<MountState> {

@@ -97,37 +97,29 @@ impl MountQuota {
         self.lock().entries += 1;
     }
 
-    /// Checks that a file may grow up to `end`, and returns its current size in bytes. After the write,
-    /// [`MountQuota::settle`] counts the growth.
-    pub(super) fn reserve(&self, file: &File, end: WriteEnd) -> io::Result<u64> {
-        let size = file.metadata()?.len();
+    /// Changes a file if it may grow up to `end`, and counts its new size. The quota is locked meanwhile, because streams
+    /// of WASI 0.3 write while other operations run.
+    pub(super) fn change_counted<T>(
+        &self,
+        file: &File,
+        end: WriteEnd,
+        change: impl FnOnce(&File) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let mut usage = self.lock();
+        let before = file.metadata()?.len();
         let end = match end {
             WriteEnd::At(end) => end,
-            WriteEnd::After(more) => size.saturating_add(more),
+            WriteEnd::After(more) => before.saturating_add(more),
         };
-        let more = end.saturating_sub(size);
-        let mut usage = self.lock();
+        let more = end.saturating_sub(before);
         if usage.bytes.saturating_add(more) > usage.max_bytes {
             return Err(usage.exceeded());
         }
-        Ok(size)
-    }
-
-    /// Counts the new size of a file that was `before` bytes long.
-    pub(super) fn settle(&self, file: &File, before: u64) {
-        let (Ok(meta), Ok(stat)) = (file.metadata(), sys::stat_file(file)) else {
-            return;
-        };
-        let now = meta.len();
-        let mut usage = self.lock();
-        usage.bytes = (usage.bytes.saturating_add(now)).saturating_sub(before);
-        if let Some(unlinked_bytes) = usage
-            .open
-            .get_mut(&stat.id)
-            .and_then(|open| open.unlinked_bytes.as_mut())
-        {
-            *unlinked_bytes = now;
+        let done = change(file);
+        if let Ok(stat) = sys::stat_file(file) {
+            usage.count_size(&stat, before);
         }
+        done
     }
 
     /// Releases the bytes of a truncated file.
@@ -172,6 +164,15 @@ impl QuotaUsage {
         self.was_full = true;
         io::ErrorKind::QuotaExceeded.into()
     }
+
+    /// Counts the size of a file that was `before` bytes long.
+    fn count_size(&mut self, stat: &FileStat, before: u64) {
+        self.bytes = (self.bytes.saturating_add(stat.size)).saturating_sub(before);
+        let open = self.open.get_mut(&stat.id);
+        if let Some(unlinked_bytes) = open.and_then(|open| open.unlinked_bytes.as_mut()) {
+            *unlinked_bytes = stat.size;
+        }
+    }
 }
 
 impl Drop for QuotaHandle {
@@ -214,4 +215,39 @@ pub(super) fn remove_counted(
         quota.release_entry(&before);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn quota_is_locked_while_a_counted_file_changes() {
+        let quota = MountQuota::new(10, 1);
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"123").unwrap();
+        let resize = |size: u64| {
+            quota.change_counted(&file, WriteEnd::At(size), |file| {
+                assert!(quota.0.try_lock().is_none());
+                file.set_len(size)
+            })
+        };
+        resize(9).unwrap();
+        assert_eq!(quota.lock().bytes, 6);
+        resize(5).unwrap();
+        assert_eq!(quota.lock().bytes, 2);
+        let error = resize(14).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::QuotaExceeded);
+        assert!(quota.was_full());
+        assert_eq!(quota.lock().bytes, 2);
+        // Counted although the change fails.
+        let failed = quota.change_counted(&file, WriteEnd::After(4), |file| {
+            file.set_len(7)?;
+            Err::<(), _>(io::ErrorKind::Interrupted.into())
+        });
+        assert!(failed.is_err());
+        assert_eq!(quota.lock().bytes, 4);
+    }
 }
