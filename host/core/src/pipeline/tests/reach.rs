@@ -65,7 +65,8 @@ fn read() -> Call {
     )
 }
 
-/// A backend that sends a request, and returns `true` if it was permitted and the call's network access allows it.
+/// A backend that sends a request, and returns whether the call's network access
+/// allows it, and whether it was permitted.
 struct Reach;
 
 impl Backend for Reach {
@@ -81,9 +82,8 @@ impl Backend for Reach {
                 body: false,
             };
             let is_permitted = effects.request(egress).await.is_ok();
-            assert_eq!(is_open, is_permitted);
             let output = ToolOutput {
-                content: vec![Content::text(is_permitted.to_string())],
+                content: vec![Content::text(format!("{is_open} {is_permitted}"))],
                 ..ToolOutput::default()
             };
             RawResult::from(Ok(output))
@@ -112,56 +112,56 @@ async fn equivalent_tool_form_obeys_network_settings_of_the_other() {
         (
             "browser_click",
             json!({"execution": {"network": "none"}}),
-            "true",
-            "true",
+            "true true",
+            "true true",
         ),
         (
             "browser_navigate",
             json!({"execution": {"network": "none"}}),
-            "false",
-            "false",
+            "false false",
+            "false false",
         ),
         (
             "browser",
             json!({"execution": {"network": "none"}}),
-            "false",
-            "false",
+            "false false",
+            "false false",
         ),
         (
             "browser_navigate",
             json!({"network": {"mode": "none"}}),
-            "false",
-            "false",
+            "false false",
+            "false false",
         ),
         (
             "browser",
             json!({"network": {"mode": "none"}}),
-            "false",
-            "false",
+            "false false",
+            "false false",
         ),
         (
             "browser_navigate",
             json!({"network": {"allowedHosts": ["b.example"]}}),
-            "false",
-            "false",
+            "false false",
+            "false false",
         ),
         (
             "browser",
             json!({"network": {"allowedHosts": ["b.example"]}}),
-            "false",
-            "false",
+            "false false",
+            "false false",
         ),
         (
             "browser",
             json!({"network": {"allowedHosts": ["a.example"]}}),
-            "true",
-            "true",
+            "true true",
+            "true true",
         ),
         (
             "browser_navigate",
             json!({ "rules": deny_request }),
-            "false",
-            "false",
+            "true false",
+            "true false",
         ),
     ] {
         let network = json!({"allowedHosts": ["a.example", "b.example"]});
