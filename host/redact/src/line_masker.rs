@@ -72,11 +72,23 @@ impl<T> LineMasker<T> {
         may_end || unscanned >= self.open_key_bytes.min(MAX_UNSCANNED)
     }
 
+    /// Returns true if lines are held back.
+    pub fn holds_lines(&self) -> bool {
+        !self.held_lines.is_empty()
+    }
+
     /// Returns the lines that were held back.
     pub fn finish(mut self) -> (Vec<(T, String)>, MaskSummary) {
+        self.flush()
+    }
+
+    /// Returns the lines that are held back although a secret may continue in the next line, for an input that pauses.
+    /// The beginning of such a secret is not masked.
+    pub fn flush(&mut self) -> (Vec<(T, String)>, MaskSummary) {
         if self.unscanned_bytes > 0 {
             self.find_secrets();
         }
+        self.open_key_bytes = 0;
         let lines = self.held_lines.len();
         self.release(lines)
     }

@@ -45,6 +45,10 @@ const SCANNED_LINE_BYTES: usize = MAX_LINE_BYTES + REACH;
 /// Time for which the stderr of a server that did not start is still read.
 const STDERR_TIMEOUT: Duration = Duration::from_millis(200);
 
+/// Time without output after which lines are recorded that may end with a part of a secret, and lines without an end,
+/// such as a prompt: a server that hangs often tells why in its last line.
+const STDERR_PAUSE: Duration = Duration::from_secs(1);
+
 /// Starts a server and connects to it.
 pub(super) async fn start(
     launch: &LaunchSpec,
@@ -230,9 +234,23 @@ async fn read_stderr(
     // A secret may continue on the next line, as keys do.
     let mut masked = close_reason.redactor.line_masker();
     loop {
-        let bytes = match reader.fill_buf().await {
-            Ok([]) | Err(_) => break,
-            Ok(bytes) => bytes,
+        let is_waiting = masked.holds_lines() || !line.is_empty();
+        let time_limit = if is_waiting {
+            STDERR_PAUSE
+        } else {
+            Duration::MAX
+        };
+        let bytes = match timeout(time_limit, reader.fill_buf()).await {
+            Ok(Ok([]) | Err(_)) => break,
+            Ok(Ok(bytes)) => bytes,
+            Err(_) => {
+                if !line.is_empty() && rate_limit.try_take() {
+                    mask_line(&mut masked, &line, &close_reason);
+                }
+                line.clear();
+                record_lines(masked.flush().0, &close_reason);
+                continue;
+            }
         };
         let (taken, whole) = match bytes.iter().position(|byte| *byte == b'\n') {
             Some(at) => (at + 1, true),
@@ -265,5 +283,55 @@ fn mask_line(masked: &mut Masked<()>, line: &[u8], close_reason: &CloseReason) {
 fn record_lines(lines: Vec<((), String)>, close_reason: &CloseReason) {
     for ((), line) in lines {
         close_reason.record_stderr_line(prefix(&line, MAX_LINE_BYTES));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mimir_core::redact::Redactor;
+    use parking_lot::Mutex;
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::super::status::ServerObserver;
+    use super::*;
+
+    #[derive(Default)]
+    struct LogLines(Mutex<Vec<String>>);
+
+    impl ServerObserver for LogLines {
+        fn log_line(&self, _: &str, line: &str) {
+            self.0.lock().push(line.to_owned());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn stderr_lines_are_recorded_after_a_pause() {
+        let log = Arc::new(LogLines::default());
+        let redactor = Redactor::new().with_values([("TOKEN", "correct-horse-battery")]);
+        let observer: Arc<dyn ServerObserver> = log.clone();
+        let close_reason = CloseReason::new("s", redactor, observer);
+        let (mut stderr, reader) = tokio::io::duplex(1 << 10);
+        let task = tokio::spawn(read_stderr(Box::new(reader), close_reason));
+        let mut write = async |text: &str, pause: Duration| {
+            stderr.write_all(text.as_bytes()).await.unwrap();
+            sleep(pause).await;
+            std::mem::take(&mut *log.0.lock())
+        };
+        // The value may continue in the next line.
+        let line = "password=correct-horse-battery\n";
+        assert!(write(line, STDERR_PAUSE / 2).await.is_empty());
+        let shown = write("", STDERR_PAUSE).await;
+        assert!(shown[0].starts_with("password=[REDACTED"), "{shown:?}");
+        assert!(!shown[0].contains("horse"), "{shown:?}");
+        // A secret in two parts is masked if the second one comes in time.
+        assert!(write("it is correct-ho", STDERR_PAUSE / 2).await.is_empty());
+        let shown = write("rse-battery, yes\nOk to proceed? (y) ", STDERR_PAUSE * 2).await;
+        assert_eq!(
+            shown,
+            ["it is [REDACTED:secret:TOKEN], yes", "Ok to proceed? (y)"]
+        );
+        drop(stderr);
+        task.await.unwrap();
+        assert!(log.0.lock().is_empty());
     }
 }

@@ -129,6 +129,27 @@ fn lines_carry_their_tags() {
 }
 
 #[test]
+fn lines_are_flushed_with_masks_and_as_context() {
+    let redactor = Redactor::new().with_values([("V", "correct-horse-battery")]);
+    let mut log = redactor.line_masker();
+    // The value may continue in the next line.
+    let held = log.push(0, "password=correct-horse-battery".to_owned()).0;
+    assert!(held.is_empty() && log.holds_lines());
+    let shown = texts(log.flush().0).concat();
+    assert!(
+        shown.starts_with("password=[REDACTED") && !shown.contains("horse"),
+        "{shown}"
+    );
+    assert!(!log.holds_lines() && log.flush().0.is_empty());
+    // Only what was shown already is not masked.
+    log.push(0, "again correct-ho".to_owned());
+    assert_eq!(texts(log.flush().0), ["again correct-ho"]);
+    let (mut rest, _) = log.push(0, "rse-battery, yes".to_owned());
+    rest.extend(log.finish().0);
+    assert_eq!(texts(rest), ["[REDACTED:secret:V], yes"]);
+}
+
+#[test]
 fn lines_held_back_are_limited() {
     let mut log = Redactor::new().line_masker();
     log.push(0, "-----BEGIN RSA PRIVATE KEY-----".to_owned());
