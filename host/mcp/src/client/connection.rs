@@ -32,6 +32,7 @@ use super::ordered_transport::OrderedTransport;
 use super::subscription::{self, SubscriptionTopic};
 
 mod remote_task;
+mod required_task;
 
 pub(super) use super::close_reason::CloseReason;
 
@@ -278,9 +279,14 @@ impl ServerConnection {
     ) -> Result<ServerResult, ToolError> {
         let mut round = OperationRound::default();
         for _ in 0..MAX_ROUNDS {
-            let result = self
-                .send_round(operation.build_request(round), broker, time_limit)
-                .await?;
+            let request = operation.build_request(round);
+            let result = self.try_round(request, broker, time_limit).await;
+            if self.requires_task(&result)
+                && let Some(result) = self.call_as_task(operation, broker, time_limit).await?
+            {
+                return Ok(result);
+            }
+            let result = result.map_err(|error| self.service_error(error))?;
             let input_required = match result {
                 ServerResult::InputRequiredResult(input_required) => input_required,
                 ServerResult::CreateTaskResult(created) if self.capabilities().supports_tasks() => {
@@ -305,14 +311,23 @@ impl ServerConnection {
         broker: &Arc<InputRequestBroker>,
         time_limit: Option<Duration>,
     ) -> Result<ServerResult, ToolError> {
+        let result = self.try_round(request, broker, time_limit).await;
+        result.map_err(|error| self.service_error(error))
+    }
+
+    async fn try_round(
+        &self,
+        request: ClientRequest,
+        broker: &Arc<InputRequestBroker>,
+        time_limit: Option<Duration>,
+    ) -> Result<ServerResult, ServiceError> {
         let mut options = match time_limit {
             Some(time_limit) => PeerRequestOptions::with_timeout(time_limit),
             None => PeerRequestOptions::no_options(),
         };
         options.meta = self.request_meta(broker);
         let registered = self.listener.register_call(Arc::clone(broker));
-        let pending = self.peer.send_request_with_option(request, options).await;
-        let pending = pending.map_err(|error| self.service_error(error))?;
+        let pending = self.peer.send_request_with_option(request, options).await?;
         registered.set_token(pending.progress_token.clone());
         let mut waiting = RequestCancelGuard {
             connection: self,
@@ -321,7 +336,7 @@ impl ServerConnection {
         let result = pending.await_response().await;
         // The call has a response, or rmcp has cancelled it already.
         waiting.id = None;
-        result.map_err(|error| self.service_error(error))
+        result
     }
 
     /// Returns the metadata of a request of a call. Each request declares its capabilities, because they depend on the

@@ -43,6 +43,8 @@ pub enum CallReaction {
     Answers(Value),
     /// Returns this error.
     Fails(Value),
+    /// Returns this error, or this result with an error, or the state of a new task if the call has a `task`.
+    TaskOnly(Value),
     /// Never responds.
     Nothing,
     /// Responds after a delay.
@@ -265,6 +267,19 @@ impl Script {
             CallReaction::Answers(result) => send(to, &answer(result.clone())).await,
             CallReaction::Fails(error) => {
                 send(to, &json!({"jsonrpc": "2.0", "id": id, "error": error})).await;
+            }
+            CallReaction::TaskOnly(error) => {
+                let reply = if message["params"]["task"].is_object() {
+                    answer(
+                        json!({"task": {"taskId": "t1", "status": "working", "ttl": 60_000,
+                        "createdAt": "2026-11-29T00:00:00Z", "lastUpdatedAt": "2026-11-29T00:00:00Z"}}),
+                    )
+                } else if error["isError"] == true {
+                    answer(error.clone())
+                } else {
+                    json!({"jsonrpc": "2.0", "id": id, "error": error})
+                };
+                send(to, &reply).await;
             }
             CallReaction::Nothing => {}
             CallReaction::Late(after) => {

@@ -141,3 +141,76 @@ async fn remote_task_questions_are_answered_once() {
     script.responses.lock().insert("tasks/get", done);
     assert_eq!(outcome_text(&call.await.unwrap()), "nameless");
 }
+
+/// The error of a server of version 2025-11-25 for a plain call of a tool that must be a task.
+fn augmentation_required() -> Value {
+    json!({"code": -32601, "message": "Tool go requires task augmentation (taskSupport: 'required')"})
+}
+
+/// The same error as the TypeScript SDK returns it.
+fn augmentation_required_as_result() -> Value {
+    let message = augmentation_required()["message"].clone();
+    let mut result = text(&format!("MCP error -32601: {}", message.as_str().unwrap()));
+    result["isError"] = true.into();
+    result
+}
+
+#[tokio::test]
+async fn remote_tool_that_requires_a_task_is_called_as_one() {
+    for error in [augmentation_required(), augmentation_required_as_result()] {
+        let script = Script::new(CallReaction::TaskOnly(error));
+        let result = text("researched");
+        script.responses.lock().insert("tasks/result", result);
+        let (_upstream, call) = start(&script, json!({})).await;
+        assert_eq!(outcome_text(&call.await.unwrap()), "researched");
+        let calls = script.received("tools/call");
+        assert_eq!(calls.len(), 2);
+        assert_eq!(calls[0]["params"]["task"], Value::Null);
+        assert!(calls[1]["params"]["task"]["ttl"].is_u64(), "{calls:?}");
+        for member in ["name", "arguments"] {
+            assert_eq!(calls[0]["params"][member], calls[1]["params"][member]);
+        }
+        let waits = script.received("tasks/result");
+        assert_eq!(waits[0]["params"]["taskId"], "t1");
+        assert!(script.received("tasks/cancel").is_empty());
+    }
+}
+
+#[tokio::test]
+async fn remote_tool_that_requires_a_task_is_cancelled_when_its_time_is_over() {
+    let script = Script::new(CallReaction::TaskOnly(augmentation_required()));
+    let (_upstream, call) = start(&script, json!({"timeoutMs": 300})).await;
+    let outcome = call.await.unwrap();
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, ToolErrorCode::Timeout, "{error}");
+    let cancelled = received(&script, "tasks/cancel", 1).await;
+    assert_eq!(cancelled[0]["params"]["taskId"], "t1");
+}
+
+#[tokio::test]
+async fn remote_tool_is_called_again_only_if_the_protocol_allows_it() {
+    let failing = |error: Value| CallReaction::Fails(error);
+    let unknown = json!({"code": -32601, "message": "no such method"});
+    let older = Some(json!("2025-06-18"));
+    let mut unrelated = augmentation_required_as_result();
+    unrelated["content"][0]["text"] = "MCP error -32601: no such task".into();
+    for (reaction, version) in [
+        (failing(augmentation_required()), older),
+        (failing(unknown), None),
+        (CallReaction::Answers(unrelated), None),
+    ] {
+        let mut script = Script::new(reaction);
+        script.protocol_version = version;
+        let (_upstream, call) = start(&script, json!({})).await;
+        let outcome = call.await.unwrap();
+        assert!(outcome_text(&outcome).contains("-32601"));
+        assert_eq!(script.received("tools/call").len(), 1);
+    }
+    // A server that creates no task.
+    let reaction = CallReaction::Answers(augmentation_required_as_result());
+    let script = Script::new(reaction);
+    let (_upstream, call) = start(&script, json!({})).await;
+    let outcome = call.await.unwrap();
+    assert!(outcome_text(&outcome).contains("requires task augmentation"));
+    assert_eq!(script.received("tools/call").len(), 2);
+}

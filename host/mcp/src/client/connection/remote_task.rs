@@ -152,10 +152,10 @@ fn poll_interval(task: &Task) -> Duration {
 }
 
 /// Cancels a task at the server when dropped, unless the task has ended.
-struct TaskCancelGuard<'a> {
-    connection: &'a ServerConnection,
-    id: Option<String>,
-    meta: Option<RequestMetaObject>,
+pub(super) struct TaskCancelGuard<'a> {
+    pub(super) connection: &'a ServerConnection,
+    pub(super) id: Option<String>,
+    pub(super) meta: Option<RequestMetaObject>,
 }
 
 impl Drop for TaskCancelGuard<'_> {
