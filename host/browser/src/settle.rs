@@ -28,6 +28,9 @@ const UNBOUNDED: Duration = Duration::from_secs(24 * 3600);
 /// Error of a navigation that became a download, among others.
 const ABORTED: &str = "net::ERR_ABORTED";
 
+/// Time in which the error page of a failed navigation appears.
+const ERROR_PAGE_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Time in which a download begins.
 const DOWNLOAD_START: Duration = Duration::from_secs(2);
 
@@ -73,13 +76,18 @@ impl Browser {
             .await;
         page.with_tab(|tab| tab.dismisses_dialogs = false);
         let navigated = navigated.map_err(page_error)?;
+        let error = navigated["errorText"].as_str();
+        let error = error.filter(|text| !text.is_empty());
+        let is_other =
+            |state: &BrowserState| state.current().is_none_or(|tab| tab.page_number > before);
+        if error.is_some_and(|error| error != ABORTED) {
+            // The error page takes the place of the page, which the next call would otherwise be judged for.
+            self.wait_until(ERROR_PAGE_TIMEOUT, is_other).await;
+        }
         if let Some(refusal) = page.with_tab(|tab| tab.refused_document.take()) {
             return Err(refusal);
         }
-        if let Some(error) = navigated["errorText"]
-            .as_str()
-            .filter(|text| !text.is_empty())
-        {
+        if let Some(error) = error {
             let is_download = |state: &BrowserState| state.downloads.len() > downloads;
             if error == ABORTED && self.wait_until(DOWNLOAD_START, is_download).await {
                 self.wait_for_downloads().await;
@@ -94,8 +102,6 @@ impl Browser {
         }
         // A change of the fragment loads nothing.
         if navigated["loaderId"].is_string() {
-            let is_other =
-                |state: &BrowserState| state.current().is_none_or(|tab| tab.page_number > before);
             self.wait_until(LOAD_TIMEOUT, is_other).await;
             self.wait_until(LOAD_TIMEOUT, is_loaded).await;
             let mut state = self.state();
