@@ -108,6 +108,7 @@ impl SharedIndex {
                 format!("cannot open the workspace: {error}"),
             )
         })?);
+        task.query()?.filter.check_exists(&root)?;
         let mut state = loop {
             match self.state.try_lock_for(LOCK_INTERVAL) {
                 Some(state) => break state,

@@ -65,6 +65,8 @@ fn code_search_finds_definitions_uses_and_words() {
         (["query=x", "kind=klass"], "expected one of class"),
         (["query=x", "language=cobol"], "expected one of c, "),
         (["query=x", "path=../other"], "leaves the workspace"),
+        (["query=x", "path=lib"], "`lib` does not exist"),
+        (["query=x", "path=src/pool.py/a"], "does not exist"),
         (["query= ", "mode=words"], "the query is empty"),
     ] {
         let (code, _, err) = run(root, &[&["call", "search_code"], &arguments[..]].concat());

@@ -1,8 +1,11 @@
 //! The files that a search may find.
 
+use std::io::ErrorKind;
+
+use cap_std::fs::Dir;
 use globset::{GlobBuilder, GlobMatcher};
-use mimir_core::ToolError;
 use mimir_core::paths::PathRules;
+use mimir_core::{ToolError, ToolErrorCode};
 
 use crate::index::IndexedFile;
 use crate::language::SourceLanguage;
@@ -41,6 +44,33 @@ impl<'f> SearchFilter<'f> {
         })
     }
 
+    /// Checks that the selected file or folder exists, unless the call may not read it. Links are not followed: the
+    /// index contains nothing behind them.
+    pub(crate) fn check_exists(&self, root: &Dir) -> Result<(), ToolError> {
+        let Some(PathSelector::Path(path)) = &self.path else {
+            return Ok(());
+        };
+        if !self.may_read(path) {
+            return Ok(());
+        }
+        let mut folder = String::new();
+        for name in path.split('/') {
+            folder = crate::source_tree::join(&folder, name);
+            match root.symlink_metadata(&folder) {
+                Ok(found) if found.is_symlink() => return Ok(()),
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+                {
+                    let shown = mimir_core::text::visible(mimir_core::text::prefix(path, 200));
+                    let message = format!("`{shown}` does not exist");
+                    return Err(ToolError::new(ToolErrorCode::FileNotFound, message));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Returns true if a search may find the file.
     pub(crate) fn accepts(&self, file: &IndexedFile) -> bool {
         let path = &*file.path;
@@ -54,10 +84,13 @@ impl<'f> SearchFilter<'f> {
             && self
                 .language
                 .is_none_or(|language| file.language == Some(language))
-            && self
-                .granted
-                .iter()
-                .any(|granted| *granted == "." || is_at_or_below(path, granted))
+            && self.may_read(path)
+    }
+
+    fn may_read(&self, path: &str) -> bool {
+        self.granted
+            .iter()
+            .any(|granted| *granted == "." || is_at_or_below(path, granted))
             && self.rules.check(path).against_reading().is_none()
     }
 }
@@ -94,7 +127,7 @@ fn parse_path(written: &str) -> Result<Option<PathSelector>, ToolError> {
     {
         if name == ".." || is_absolute {
             return Err(ToolError::new(
-                mimir_core::ToolErrorCode::InvalidPath,
+                ToolErrorCode::InvalidPath,
                 format!(
                     "`{shown}` leaves the workspace; paths are relative to its root, such as `src`"
                 ),
