@@ -36,12 +36,12 @@ pub fn run(globals: &GlobalOptions, command: &SecretsCommand) -> CommandResult {
         }
         SecretsCommand::Set { name, in_file, .. } => {
             let value = read(name)?;
+            let location = describe_location(&secrets.set(name, &value, *in_file)?, &secrets);
             if value.len() < LONG_MIN {
                 warn(format_args!(
                     "a value shorter than {LONG_MIN} bytes is masked only as a separate word, and not in encoded form"
                 ));
             }
-            let location = describe_location(&secrets.set(name, &value, *in_file)?, &secrets);
             setup.record_event(
                 &AuditEvent::new(EventKind::SecretSet, SystemTime::now()).with_subject(name),
             );

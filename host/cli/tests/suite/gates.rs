@@ -140,6 +140,7 @@ fn secret_values_that_cannot_be_masked_are_refused() {
     let home = project("");
     let (code, _, err) = fed(home.path(), &["secrets", "set", "--file", "KEY"], "abc");
     assert_eq!(code, 2, "{err}");
+    assert!(!err.contains("only as a separate word"), "{err}");
     let (code, _, err) = fed(home.path(), &["secrets", "set", "--file", "KEY"], "abcde");
     assert_eq!(code, 0, "{err}");
     assert!(err.contains("only as a separate word"), "{err}");
