@@ -239,8 +239,13 @@ impl Needs {
             } else {
                 &need.host
             };
+            let pattern = need.pattern();
+            let place = match pattern.is_ok_and(|pattern| pattern.is_this_machine()) {
+                true => ", which is this machine",
+                false => "",
+            };
             lines.push(format!(
-                "send {methods} to {host}{}",
+                "send {methods} to {host}{place}{}",
                 explanation(&need.reason)
             ));
         }
@@ -287,6 +292,28 @@ mod tests {
 
     fn needs(value: serde_json::Value) -> Needs {
         serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn needs_name_hosts_that_are_this_machine() {
+        let host = |host: &str| json!({"host": host, "methods": ["GET"], "reason": "why"});
+        let hosts = [
+            "http://127.0.0.1:8931",
+            "[::1]",
+            "localhost:80",
+            "10.0.0.1",
+            "example.com",
+        ];
+        assert_eq!(
+            needs(json!({ "hosts": hosts.map(host) })).lines(),
+            [
+                "send GET to http://127.0.0.1:8931, which is this machine — why",
+                "send GET to [::1], which is this machine — why",
+                "send GET to localhost:80, which is this machine — why",
+                "send GET to 10.0.0.1 — why",
+                "send GET to example.com — why",
+            ]
+        );
     }
 
     #[test]
