@@ -12,7 +12,7 @@ mod code_embeddings;
 pub mod conversations;
 pub mod file_error;
 pub mod host;
-mod install_package;
+pub mod install_package;
 pub mod interface;
 pub mod live_setup;
 pub mod models;
