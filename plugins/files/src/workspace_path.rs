@@ -44,7 +44,7 @@ impl WorkspacePath {
             written.as_bytes().get(1) == Some(&b':') && written.as_bytes()[0].is_ascii_alphabetic();
         if written.starts_with(['/', '\\']) || has_windows_drive {
             return Err(Error::invalid_path(format_args!(
-                "`{quoted}` is absolute; paths are relative to the workspace root, such as `src/main.rs`"
+                "`{quoted}` is outside of the workspace: expected a path relative to its root, such as `src/main.rs`, or an absolute path inside of it"
             )));
         }
         Self::within(cx.workspace(), "", written).ok_or_else(|| {

@@ -19,6 +19,13 @@ fn script_of_the_specification_runs_tests_and_formats_output() {
         "#!/bin/sh\necho \"PASS $1\"\necho \"PASS $2\"\n[ \"$2\" = bad ] && echo FAIL it\nexit 0\n";
     fs::write(&yarn, script).unwrap();
     fs::set_permissions(&yarn, PermissionsExt::from_mode(0o755)).unwrap();
+    // A tool keeps the name of a built-in tool that came later if a person has granted it.
+    let file = ".mimir/tools/run_tests.yml";
+    let (_, _, shown) = run(home.path(), &["tools", "trust", file]);
+    let digest = shown.split("--digest ").nth(1).expect(&shown);
+    let digest: String = digest.chars().take_while(char::is_ascii_hexdigit).collect();
+    let (code, _, err) = run(home.path(), &["tools", "trust", file, "--digest", &digest]);
+    assert_eq!(code, 0, "{err}");
     // The sandbox contains only programs of the system, and this one belongs to the test.
     fs::create_dir_all(config(home.path())).unwrap();
     fs::write(

@@ -51,6 +51,8 @@ fn argument_forms_of_other_tools_are_accepted() {
     if cfg!(unix) {
         let (code, out, err) = run(root, &["call", "read", &absolute]);
         assert!(code == 0 && out.contains("needle"), "{out}{err}");
+        let (_, _, err) = run(root, &["call", "read_file", "path=/etc/passwd"]);
+        assert!(err.contains("or an absolute path inside of it"), "{err}");
     }
 }
 
