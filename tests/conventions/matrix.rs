@@ -11,6 +11,7 @@ const OURS: &[(&str, &[&str])] = &[
     ("mimir-redact", &[]),
     ("mimir-commands", &[]),
     ("mimir-patch", &[]),
+    ("mimir-embeddings", &[]),
     ("mimir-platform", &[]),
     (
         "mimir-core",
@@ -30,7 +31,7 @@ const OURS: &[(&str, &[&str])] = &[
     ),
     ("mimir-script", &["mimir-core", "mimir-wasm"]),
     ("mimir-browser", &["mimir-core", "mimir-net"]),
-    ("mimir-code-search", &["mimir-core"]),
+    ("mimir-code-search", &["mimir-core", "mimir-embeddings"]),
     ("mimir-mcp", &["mimir-core", "mimir-net"]),
     ("mimir-tokens", &[]),
     ("mimir-agent", &["mimir-core", "mimir-net"]),
@@ -88,7 +89,7 @@ const OURS: &[(&str, &[&str])] = &[
 ];
 
 /// Allowed dependencies of a plugin.
-const PLUGIN: &[&str] = &["mimir-patch", "mimir-sdk"];
+const PLUGIN: &[&str] = &["mimir-embeddings", "mimir-patch", "mimir-sdk"];
 
 /// Heavy crates, by name prefix, and the only crates that may depend on them.
 const HEAVY: &[(&str, &[&str])] = &[

@@ -73,7 +73,7 @@ pub(crate) struct RequestGate {
     call: watch::Sender<GateCall>,
     /// The origins that were allowed, each with the best permission that it got.
     permitted: Mutex<HashMap<String, EgressPermission>>,
-    allowed: Mutex<AllowedRequests>,
+    allowed: Mutex<JudgedRequests>,
     guard: Arc<PolicyGuard>,
     waiting: Semaphore,
     /// The secrets that were entered into pages.
@@ -82,9 +82,9 @@ pub(crate) struct RequestGate {
 
 /// The requests that were allowed last, by the digests of their methods and URLs.
 #[derive(Default)]
-struct AllowedRequests(VecDeque<[u8; 32]>);
+struct JudgedRequests(VecDeque<[u8; 32]>);
 
-impl AllowedRequests {
+impl JudgedRequests {
     fn digest(method: &str, target: &RequestTarget) -> [u8; 32] {
         Sha256::digest(format!("{method} {target}")).into()
     }

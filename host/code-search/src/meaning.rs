@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use mimir_core::{Approved, ToolError, text};
 
-pub(crate) use endpoint::EmbeddingsEndpoint;
+pub(crate) use endpoint::EmbeddingsClient;
 pub use endpoint::{EmbeddingRequest, EmbeddingResponse, EmbeddingTransport};
 use passages::{Passage, select_passages};
 pub(crate) use vectors::{PassageKey, PassageVectors};
@@ -95,7 +95,7 @@ impl MeaningPlan {
         &mut self,
         call: &Approved,
         transport: &dyn EmbeddingTransport,
-        endpoint: &EmbeddingsEndpoint,
+        endpoint: &EmbeddingsClient,
         query: &str,
         until: Instant,
     ) -> Result<ComputedVectors, ToolError> {

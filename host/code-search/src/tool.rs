@@ -19,7 +19,7 @@ use mimir_core::{
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use crate::meaning::{EmbeddingTransport, EmbeddingsEndpoint, MeaningPlan};
+use crate::meaning::{EmbeddingTransport, EmbeddingsClient, MeaningPlan};
 use crate::open_index::{OpenIndex, SharedIndex};
 use crate::refresh::RefreshSummary;
 use crate::search::{CodeHits, SearchMode, search};
@@ -141,7 +141,7 @@ impl CodeSearch {
         call: &Approved,
         task: &SearchTask,
     ) -> Result<ToolOutput, ToolError> {
-        let endpoint = EmbeddingsEndpoint::of_call(call)?;
+        let endpoint = EmbeddingsClient::of_call(call)?;
         let identity: Arc<str> = endpoint.identity().into();
         let of_endpoint = Arc::clone(&identity);
         let plan = self.in_background(task, move |shared, task| {

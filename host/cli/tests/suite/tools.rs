@@ -71,7 +71,7 @@ fn tools_list_matches_the_specified_screen() {
     assert_eq!(out, screen(&list, "mimir tools"));
     assert_eq!(out, text(home.path(), &["tools"]), "without a terminal");
     for line in [
-        "\n✓ run_tests                [Custom]     ~450 tokens\n",
+        "\n✓ run_suite                [Custom]     ~450 tokens\n",
         "\n✗ analyze_dependencies     [Custom]     ~380 tokens\n",
         "\n✓ file_operations          [Built-in]   ~",
         "\n✓ git                      [Built-in]   ~",
@@ -101,7 +101,7 @@ fn token_cost_counts_the_definition_sent_to_clients() {
             assert_eq!(row["tokenCost"], count, "{name} {format}");
             assert_eq!(row["tokenCostStated"], false);
         }
-        let stated = rows.iter().find(|row| row["name"] == "run_tests").unwrap();
+        let stated = rows.iter().find(|row| row["name"] == "run_suite").unwrap();
         assert_eq!(stated["tokenCost"], 450);
     }
 }
@@ -168,7 +168,7 @@ fn tools_tokens_matches_the_specified_screen() {
     screen += &format!("[Built-in] {built_in}, [Custom] 450\n");
     assert_eq!(text(home.path(), &["tools", "tokens"]), screen);
     assert!(
-        screen.contains("\nrun_tests                 ███"),
+        screen.contains("\nrun_suite                 ███"),
         "{screen}"
     );
     assert!(
@@ -205,7 +205,7 @@ fn token_costs_can_be_hidden_by_the_config() {
     let out = text(home.path(), &["tools", "list"]);
     assert!(!out.contains("tokens\n") && !out.contains("Total"), "{out}");
     assert!(
-        out.contains("✓ run_tests                [Custom]     Looks at run_tests.\n"),
+        out.contains("✓ run_suite                [Custom]     Looks at run_suite.\n"),
         "{out}"
     );
     assert_eq!(
@@ -254,7 +254,7 @@ fn tools_info_shows_token_cost_and_last_calls() {
         );
     }
     assert!(out.contains(" ok, bytesIn "), "{out}");
-    let out = text(home.path(), &["tools", "info", "run_tests"]);
+    let out = text(home.path(), &["tools", "info", "run_suite"]);
     assert!(
         out.contains("\nToken Cost: ~450 tokens, declared by its author\n"),
         "{out}"
@@ -314,11 +314,11 @@ fn tools_tokens_advise_names_costly_and_unused_tools() {
 #[test]
 fn tools_search_finds_tools_by_description() {
     let home = workspace();
-    let out = text(home.path(), &["tools", "search", "run", "tests"]);
+    let out = text(home.path(), &["tools", "search", "run", "suite"]);
     let first = out.lines().next().unwrap();
     assert_eq!(
         first,
-        "✓ run_tests                [Custom]     Looks at run_tests."
+        "✓ run_suite                [Custom]     Looks at run_suite."
     );
     let found = json(home.path(), &["tools", "search", "REPOSITORY"]);
     assert!(

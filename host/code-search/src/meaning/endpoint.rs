@@ -41,7 +41,7 @@ pub trait EmbeddingTransport: Send + Sync {
 
 /// The settings of the endpoint, as the policy passes them to a call.
 #[derive(Debug, Deserialize)]
-pub(crate) struct EmbeddingsEndpoint {
+pub(crate) struct EmbeddingsClient {
     url: String,
     model: String,
     #[serde(default)]
@@ -50,7 +50,7 @@ pub(crate) struct EmbeddingsEndpoint {
     dimensions: Option<u32>,
 }
 
-impl EmbeddingsEndpoint {
+impl EmbeddingsClient {
     /// Returns the endpoint of a call.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ pub fn workspace() -> TempDir {
     let home = tempfile::tempdir().unwrap();
     let tools = home.path().join(".mimir/tools");
     fs::create_dir_all(&tools).unwrap();
-    fs::write(tools.join("run_tests.yml"), stated("run_tests", 450)).unwrap();
+    fs::write(tools.join("run_suite.yml"), stated("run_suite", 450)).unwrap();
     let other = stated("analyze_dependencies", 380);
     fs::write(tools.join("analyze_dependencies.yml"), other).unwrap();
     fs::write(own(&home), CONFIG).unwrap();
