@@ -9,7 +9,7 @@ use toml_edit::{Item, TableLike};
 
 use super::manager::PackageManager;
 use super::package_spec::normalize_python;
-use super::project_sources::{read_settings, shown_path};
+use super::project_sources::find_in_settings;
 
 /// Fails if a file of the project, in `folder` or a folder above it in the workspace, replaces one of the packages.
 pub(super) fn check(
@@ -27,29 +27,22 @@ pub(super) fn check(
             &["package.json", "pnpm-workspace.yaml"]
         }
     };
-    let folders = folder.ancestors();
-    for folder in folders.take_while(|folder| folder.starts_with(workspace)) {
-        for file in files {
-            let path = folder.join(file);
-            let Some(content) = read_settings(workspace, &path)? else {
-                continue;
+    let found = find_in_settings(workspace, folder, files, |file, content| {
+        names.iter().find_map(|name| {
+            let key = match manager {
+                PackageManager::Cargo => cargo_replacement(content, name),
+                PackageManager::Go => go_replacement(content, name),
+                PackageManager::Pip | PackageManager::Uv => uv_replacement(content, name),
+                _ if file.ends_with(".yaml") => pnpm_replacement(content, name),
+                _ => npm_replacement(content, name),
             };
-            let found = names.iter().find_map(|name| {
-                let key = match manager {
-                    PackageManager::Cargo => cargo_replacement(&content, name),
-                    PackageManager::Go => go_replacement(&content, name),
-                    PackageManager::Pip | PackageManager::Uv => uv_replacement(&content, name),
-                    _ if file.ends_with(".yaml") => pnpm_replacement(&content, name),
-                    _ => npm_replacement(&content, name),
-                };
-                Some((*name, key?))
-            });
-            if let Some((name, key)) = found {
-                return Err(refusal(&shown_path(workspace, &path), key, name, manager));
-            }
-        }
+            Some((*name, key?))
+        })
+    })?;
+    match found {
+        Some((file, (name, key))) => Err(refusal(&file, key, name, manager)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn refusal(file: &str, key: &str, name: &str, manager: PackageManager) -> ToolError {

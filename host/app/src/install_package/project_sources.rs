@@ -32,40 +32,53 @@ pub(super) fn check_project_sources(
     manager: PackageManager,
     source: &PackageSource,
 ) -> Result<(), ToolError> {
+    let names: &[&str] = match manager {
+        PackageManager::Pip | PackageManager::Go => &[],
+        PackageManager::Uv => &["uv.toml", "pyproject.toml"],
+        PackageManager::Cargo => &[".cargo/config.toml", ".cargo/config"],
+        PackageManager::Npm | PackageManager::Pnpm | PackageManager::Yarn => {
+            &[".npmrc", ".yarnrc", ".yarnrc.yml", "pnpm-workspace.yaml"]
+        }
+    };
+    let found = find_in_settings(workspace, folder, names, |name, text| {
+        match manager.ecosystem() {
+            PackageEcosystem::Npm => other_npm_source(text, source),
+            PackageEcosystem::Python => other_uv_source(text, name, source),
+            PackageEcosystem::Cargo | PackageEcosystem::Go => cargo_source_key(text),
+        }
+    })?;
+    match found {
+        Some((file, key)) => Err(refusal(&file, key, manager)),
+        None => Ok(()),
+    }
+}
+
+/// Searches files with these names in `folder` and the folders above it in the workspace. Returns the first file in which
+/// `find` finds something, with its path in the workspace.
+pub(super) fn find_in_settings<T>(
+    workspace: &Path,
+    folder: &Path,
+    names: &[&str],
+    find: impl Fn(&str, &str) -> Option<T>,
+) -> Result<Option<(String, T)>, ToolError> {
     let folders = folder.ancestors();
     for folder in folders.take_while(|folder| folder.starts_with(workspace)) {
-        let names: &[&str] = match manager {
-            PackageManager::Pip | PackageManager::Go => &[],
-            PackageManager::Uv => &["uv.toml", "pyproject.toml"],
-            PackageManager::Cargo => &[".cargo/config.toml", ".cargo/config"],
-            PackageManager::Npm | PackageManager::Pnpm | PackageManager::Yarn => {
-                &[".npmrc", ".yarnrc", ".yarnrc.yml", "pnpm-workspace.yaml"]
-            }
-        };
         for name in names {
             let path = folder.join(name);
-            let Some(text) = read_settings(workspace, &path)? else {
-                continue;
-            };
-            let found = match manager.ecosystem() {
-                PackageEcosystem::Npm => other_npm_source(&text, source),
-                PackageEcosystem::Python => other_uv_source(&text, name, source),
-                PackageEcosystem::Cargo | PackageEcosystem::Go => cargo_source_key(&text),
-            };
-            if let Some(key) = found {
-                return Err(refusal(workspace, &path, key, manager));
+            let text = read_settings(workspace, &path)?;
+            if let Some(found) = text.and_then(|text| find(name, &text)) {
+                return Ok(Some((shown_path(workspace, &path), found)));
             }
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Returns the error for a file of the project. It names the key only: models may not be able to read the file.
-fn refusal(workspace: &Path, path: &Path, key: &str, manager: PackageManager) -> ToolError {
-    let shown = shown_path(workspace, path);
+fn refusal(file: &str, key: &str, manager: PackageManager) -> ToolError {
     let name = manager.as_str();
     ToolError::permission_denied(format!(
-        "`{shown}` of the project sets another source of packages ({key}) than your own configuration of {name}"
+        "`{file}` of the project sets another source of packages ({key}) than your own configuration of {name}"
     ))
     .with_remedies([format!(
         "set the source in your own configuration of {name}, outside of the project, or install the package yourself"
@@ -73,13 +86,13 @@ fn refusal(workspace: &Path, path: &Path, key: &str, manager: PackageManager) ->
 }
 
 /// Returns the path of a file of the project for a message.
-pub(super) fn shown_path(workspace: &Path, path: &Path) -> String {
+fn shown_path(workspace: &Path, path: &Path) -> String {
     let shown = path.strip_prefix(workspace).unwrap_or(path);
     text::visible(&shown.display().to_string())
 }
 
 /// Reads a settings file. `None` if it does not exist. A link is refused: it may lead out of the workspace.
-pub(super) fn read_settings(workspace: &Path, path: &Path) -> Result<Option<String>, ToolError> {
+fn read_settings(workspace: &Path, path: &Path) -> Result<Option<String>, ToolError> {
     let Ok(metadata) = fs::symlink_metadata(path) else {
         return Ok(None);
     };

@@ -1,4 +1,4 @@
-//! What an agent sends to its model: images, cached parts and summaries; and the list of stored conversations.
+//! Requests of an agent to its model, with images, cached parts and summaries, and the list of stored conversations.
 
 use crate::kit;
 use std::fs;

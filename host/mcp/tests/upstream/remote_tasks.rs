@@ -147,7 +147,7 @@ fn augmentation_required() -> Value {
     json!({"code": -32601, "message": "Tool go requires task augmentation (taskSupport: 'required')"})
 }
 
-/// The same error as the TypeScript SDK returns it.
+/// Returns the same error in the form of the TypeScript SDK.
 fn augmentation_required_as_result() -> Value {
     let message = augmentation_required()["message"].clone();
     let mut result = text(&format!("MCP error -32601: {}", message.as_str().unwrap()));
