@@ -29,6 +29,7 @@ const OURS: &[(&str, &[&str])] = &[
         "mimir-process",
         &["mimir-commands", "mimir-core", "mimir-net"],
     ),
+    ("mimir-registry", &["mimir-core", "mimir-net"]),
     ("mimir-script", &["mimir-core", "mimir-wasm"]),
     ("mimir-browser", &["mimir-core", "mimir-net"]),
     ("mimir-code-search", &["mimir-core", "mimir-embeddings"]),
@@ -44,6 +45,7 @@ const OURS: &[(&str, &[&str])] = &[
             "mimir-net",
             "mimir-wasm",
             "mimir-process",
+            "mimir-registry",
             "mimir-script",
             "mimir-mcp",
             "mimir-agent",
@@ -61,6 +63,7 @@ const OURS: &[(&str, &[&str])] = &[
             "mimir-net",
             "mimir-wasm",
             "mimir-process",
+            "mimir-registry",
             "mimir-script",
             "mimir-mcp",
             "mimir-tokens",
@@ -131,8 +134,8 @@ const HEAVY: &[(&str, &[&str])] = &[
     ("hyper", &["mimir-net", "mimir", "mimir-cli"]),
     ("rustls", &["mimir-net"]),
     ("tokio-rustls", &["mimir-net"]),
-    // The server uses it to verify the tokens of an identity provider, and for nothing else.
-    ("ring", &["mimir-mcp", "mimir-wasm"]),
+    // Tokens of an identity provider, and signatures of artifacts.
+    ("ring", &["mimir-mcp", "mimir-registry", "mimir-wasm"]),
     ("jsonwebtoken", &["mimir-mcp"]),
     (
         "flate2",

@@ -38,7 +38,7 @@ mod registry_facts;
 use manager::{InstallOptions, PackageManager};
 use package_spec::PackageSpec;
 use project_sources::check_project_sources;
-use registry_client::RegistryClient;
+use registry_client::PackageRegistryClient;
 use registry_facts::PackageRelease;
 
 const NAME: &str = "install_package";
@@ -189,7 +189,7 @@ impl InstallPackage {
         check_project_sources(&root, &folder, manager, &source)?;
         project_replacements::check(&root, &folder, manager, &names)?;
         let egress = effects.limited_egress(source.host_needs());
-        let client = RegistryClient::new(egress.clone(), &root);
+        let client = PackageRegistryClient::new(egress.clone(), &root);
         let mut packages = Vec::new();
         for spec in &specs {
             packages.push(registry_facts::look_up(&client, &source, spec, ecosystem).await?);

@@ -28,11 +28,11 @@ const LIMITS: RequestLimits = RequestLimits {
 };
 
 /// Client for the lookups of one call.
-pub(super) struct RegistryClient {
+pub(super) struct PackageRegistryClient {
     client: HttpClient,
 }
 
-impl RegistryClient {
+impl PackageRegistryClient {
     /// Creates a client. Certificates are configured by paths relative to `workspace`.
     pub(super) fn new(egress: CommandEgress, workspace: &Path) -> Self {
         let reach = egress.reach();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::package_spec::{PackageEcosystem, PackageSpec, is_version};
 use super::popular_names;
-use super::registry_client::RegistryClient;
+use super::registry_client::PackageRegistryClient;
 use super::registry_config::PackageSource;
 
 /// An exact version of a package.
@@ -68,7 +68,7 @@ impl PackageRelease {
 
 /// Looks up a package, and its newest version if no version is requested.
 pub(super) async fn look_up(
-    client: &RegistryClient,
+    client: &PackageRegistryClient,
     source: &PackageSource,
     spec: &PackageSpec,
     ecosystem: PackageEcosystem,

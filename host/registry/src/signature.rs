@@ -1,0 +1,1 @@
+//! Signatures of artifacts: keys, sigstore bundles and the trust policy.

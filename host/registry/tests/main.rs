@@ -1,0 +1,1 @@
+//! Tests against registries on loopback. They contact nothing outside loopback.
