@@ -8,6 +8,7 @@
 //! This crate neither reads the environment nor starts programs: paths of credential files and the executor of
 //! credential helpers are passed in.
 
+mod auth;
 mod client;
 mod credentials;
 mod digest;
@@ -16,9 +17,10 @@ mod manifest;
 mod reference;
 pub mod signature;
 pub mod team;
+mod transport;
 pub mod wasm_artifact;
 
-pub use client::{Mirrors, NewArtifact, NewLayer, RegistryClient};
+pub use client::{COMPONENT_MAX, MANIFEST_MAX, Mirrors, NewArtifact, NewLayer, RegistryClient};
 pub use credentials::{CredentialHelper, Credentials};
 pub use digest::OciDigest;
 pub use error::RegistryError;
