@@ -146,7 +146,7 @@ fn basic_header(
 
 /// Response of a token server. OAuth 2 calls the token `access_token`.
 #[derive(Deserialize)]
-struct TokenResponse {
+struct RegistryTokenResponse {
     token: Option<String>,
     access_token: Option<String>,
 }
@@ -228,7 +228,7 @@ async fn fetch_token(
     let body = response
         .read(&scope.registry, "the token", TOKEN_MAX)
         .await?;
-    let parsed: Result<TokenResponse, _> = serde_json::from_slice(&body);
+    let parsed: Result<RegistryTokenResponse, _> = serde_json::from_slice(&body);
     // The error of the parser would quote the content.
     let parsed =
         parsed.map_err(|_| malformed(scope, "the token server's answer is not valid JSON"))?;

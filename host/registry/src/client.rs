@@ -64,6 +64,11 @@ impl RegistryClient {
     /// Creates a client that sends its requests through `http`. Loopback registries are used without TLS, all others
     /// with TLS. The limits of `http` should be [`RegistryClient::limits`].
     pub fn new(http: Arc<HttpClient>, credentials: Credentials, mirrors: Mirrors) -> Self {
+        // In the spelling of references. A key that is not a host never matches.
+        let mirrors: Mirrors = mirrors
+            .into_iter()
+            .map(|(host, mirrors)| (parse_registry(&host).unwrap_or(host), mirrors))
+            .collect();
         Self {
             http: RegistryHttp::new(http),
             authenticator: Arc::new(Authenticator::new(credentials)),
@@ -436,5 +441,36 @@ impl fmt::Debug for RegistryClient {
         f.debug_struct("RegistryClient")
             .field("mirrors", &self.mirrors)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoint_of_another_machine_has_tls() {
+        for (host, base) in [
+            (
+                "registry.example.com",
+                "https://registry.example.com/v2/a/b/",
+            ),
+            (
+                "registry.example.com:80",
+                "https://registry.example.com:80/v2/a/b/",
+            ),
+            ("10.0.0.1:5000", "https://10.0.0.1:5000/v2/a/b/"),
+            (
+                "localhost.example.com:5000",
+                "https://localhost.example.com:5000/v2/a/b/",
+            ),
+            ("localhost:5000", "http://localhost:5000/v2/a/b/"),
+            ("127.0.0.1", "http://127.0.0.1/v2/a/b/"),
+            ("[::1]:5000", "http://[::1]:5000/v2/a/b/"),
+        ] {
+            let endpoint = RegistryEndpoint::new(host, "a/b").unwrap();
+            assert_eq!(endpoint.base.to_string(), base);
+        }
+        assert!(RegistryEndpoint::new("registry.example.com/x", "a").is_err());
     }
 }

@@ -155,6 +155,17 @@ impl OciManifest {
         let json = |error: serde_json::Error| {
             ManifestFault::Content(mimir_core::text::visible(&error.to_string()))
         };
+        let unknown = |media_type: &str| {
+            let shown = mimir_core::text::prefix(media_type, 100);
+            ManifestFault::MediaType(mimir_core::text::visible(shown))
+        };
+        // A page of a web server, for example.
+        if let Some(header) = header
+            && !IMAGE_TYPES.contains(&header)
+            && !INDEX_TYPES.contains(&header)
+        {
+            return Err(unknown(header));
+        }
         let shape: ManifestShape = serde_json::from_slice(bytes).map_err(json)?;
         if shape.schema_version != 2 {
             let why = format!("`schemaVersion` is {}, expected 2", shape.schema_version);
@@ -189,9 +200,7 @@ impl OciManifest {
             }
             return Ok(Self::Index(index));
         }
-        Err(ManifestFault::MediaType(mimir_core::text::visible(
-            mimir_core::text::prefix(media_type, 100),
-        )))
+        Err(unknown(media_type))
     }
 }
 

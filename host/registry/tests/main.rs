@@ -12,4 +12,5 @@ mod mirrors;
 mod programs;
 mod pushes;
 mod redirects;
+mod signatures;
 mod sigstore;

@@ -95,7 +95,7 @@ async fn manifest_that_differs_from_the_claimed_digest_is_refused() {
 async fn manifest_with_a_wrong_type_or_content_is_refused() {
     let (registry, reference, _) = published().await;
     for (media_type, body, expected) in [
-        ("text/html", "<html>", "JSON"),
+        ("text/html", "<html>", "media type `text/html`"),
         (
             "text/html",
             "{\"schemaVersion\": 2}",

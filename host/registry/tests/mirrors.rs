@@ -95,6 +95,20 @@ async fn mirror_without_signatures_does_not_hide_them() {
 }
 
 #[tokio::test]
+async fn mirror_of_another_spelling_of_the_registry_is_used() {
+    let mirror = TestRegistry::start().await;
+    let reference = "registry.example.com/a:1".parse().unwrap();
+    let key = "Registry.Example.com:443".to_owned();
+    let mirrors = Mirrors::from([(key, vec![mirror.host()])]);
+    let pushed = client()
+        .push(&mirror.reference("a:1"), &artifact(b"x"))
+        .await
+        .unwrap();
+    let client = client_with(Credentials::default(), mirrors);
+    assert_eq!(client.resolve(&reference).await.unwrap(), pushed);
+}
+
+#[tokio::test]
 async fn mirror_with_an_invalid_name_is_an_error() {
     let (registry, _, _, reference) = mirrored().await;
     let mirrors = Mirrors::from([(registry.host(), vec!["mirror.example.com/path".to_owned()])]);
