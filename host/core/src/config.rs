@@ -16,6 +16,7 @@ mod browser;
 mod cache;
 mod commands;
 mod embeddings;
+mod enforcement;
 mod execution;
 mod files;
 mod labels;
@@ -23,10 +24,14 @@ mod limits;
 mod mcp;
 mod model;
 mod network;
+mod registries;
 mod retries;
+mod roles;
 mod rules;
 mod sandbox;
 mod team;
+mod teams;
+mod trust;
 mod weakening;
 mod web_search;
 
@@ -37,6 +42,7 @@ pub use cache::CacheSettings;
 pub use commands::{AddedBy, ExecApproval, ExecApprovals, ExecMode};
 pub(crate) use embeddings::uses_embeddings;
 pub use embeddings::{EMBEDDINGS_VARIABLE, EmbeddingsEndpoint, EmbeddingsSettings};
+pub use enforcement::{EnforcementSettings, ModelAllowList};
 pub use execution::{DeniedNetwork, ExecutionSettings, RequiredSandbox};
 pub use files::FileSettings;
 pub use labels::{LabelSettings, RedactionSettings, ToolAuditSettings};
@@ -47,11 +53,15 @@ pub use mcp::{
 };
 pub use model::{ChosenModel, ProviderApi, ProviderSettings, TokenPrice};
 pub use network::{FixedHosts, NetworkSettings};
+pub use registries::{RegistrySettings, is_catalog_file};
 pub use retries::{RetriedError, RetryBlock, ToolRetries};
+pub use roles::{DEFAULT_ROLE, RoleBudget, RoleList, RoleSettings, RoleTools};
 pub use rules::{MatcherSettings, RuleSettings};
 pub use sandbox::{
     BindMount, BindMountError, DEFAULT_MEMORY_MB, DEFAULT_PROCESSES, SandboxMode, SandboxSettings,
 };
+pub use teams::{TeamFeatures, TeamSettings};
+pub use trust::{KeySource, SignerIdentity, TrustRule};
 pub(crate) use web_search::uses_web_search;
 pub use web_search::{
     SEARCH_VARIABLE, WebSearchEndpoint, WebSearchFields, WebSearchProvider, WebSearchSettings,
@@ -72,6 +82,9 @@ pub struct Config {
     pub tools: ToolsSection,
     /// The tools available to the agents of this workspace.
     pub policy: ToolPolicy,
+    /// Roles of the users of `mimir serve --issuer`, by the groups in their tokens. Those of a project apply after a
+    /// person has accepted the project's file.
+    pub roles: RoleList,
     /// Approval defaults of custom tools, in general and by name.
     pub approval: ApprovalDefaults,
     /// Files of the workspace that tools and commands cannot access.
@@ -94,6 +107,15 @@ pub struct Config {
     pub embeddings: Option<EmbeddingsSettings>,
     /// The browser of the browser tools.
     pub browser: Option<BrowserSettings>,
+    /// Mirrors and catalogs of component registries. Those of a project apply after a person has accepted the project's
+    /// file.
+    pub registries: RegistrySettings,
+    /// The trusted signers of the artifacts of registries. Rules of a project apply after a person has accepted the
+    /// project's file.
+    #[serde(deserialize_with = "trust::deserialize_rules")]
+    pub trust: Vec<TrustRule>,
+    /// File with the certificate authorities and logs of keyless signatures: sigstore's `trusted_root.json`.
+    pub trust_root: Option<String>,
     /// Third-party MCP servers. Those of a project are started after a person has accepted the project's file.
     pub mcp: McpSettings,
     /// The model for `mimir run`, `mimir chat` and tools that were granted a model: PROVIDER/MODEL.
@@ -108,6 +130,13 @@ pub struct Config {
     pub approvals: ApprovalSettings,
     /// Settings of the audit log.
     pub audit: AuditSettings,
+    /// Membership in a team.
+    pub teams: TeamSettings,
+    /// Restrictions of tools and models.
+    pub enforcement: EnforcementSettings,
+    /// The allowed models of each file with `enforcement.models`.
+    #[serde(skip)]
+    pub model_lists: Vec<ModelAllowList>,
 }
 
 /// Tool discovery: agents see all tools, or only three tools that search, describe and call the others.
@@ -409,6 +438,7 @@ impl Config {
         self.limits.check("limits")?;
         self.sandbox.check("sandbox")?;
         self.mcp.check_times()?;
+        self.roles.check()?;
         limits::check_time("tools.maxExecutionTime", self.tools.max_execution_time)?;
         for (tool, settings) in &self.tools.each {
             settings.limits.check(&format!("tools.{tool}.limits"))?;

@@ -13,12 +13,18 @@ use crate::needs::{HostNeed, NeedKind, Needs};
 use crate::text;
 use crate::tool::{ListedEntry, Tool, ToolDefinition, ToolOrigin, ToolSource, ToolTrust};
 
+mod build_changes;
 mod named_rights;
+mod skills;
+mod sources;
 
+pub use build_changes::build_changes;
 pub use named_rights::{
     apply_prefixes, files_remedy, is_foreign, lacks_files, named_folder, named_host,
     retain_importable, takes_config, takes_files, takes_hosts, takes_variables,
 };
+pub use skills::SkillPin;
+pub use sources::{SourceRecord, SourceSigner};
 
 /// The content of `.mimir/tools.lock`: the grants of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +38,12 @@ pub struct ToolsLock {
     /// Prefixes for tool names, by the location of the plugin. A prefix grants nothing.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub prefixes: BTreeMap<String, String>,
+    /// Sources of the components, by the location of the plugin. A source grants nothing.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sources: BTreeMap<String, SourceRecord>,
+    /// Pinned skills, by name. A pin counts only for users who have accepted it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub skills: BTreeMap<String, SkillPin>,
 }
 
 /// The format version of the lock file that this release reads and writes.
@@ -43,6 +55,8 @@ impl Default for ToolsLock {
             version: LOCK_VERSION,
             plugins: BTreeMap::new(),
             prefixes: BTreeMap::new(),
+            sources: BTreeMap::new(),
+            skills: BTreeMap::new(),
         }
     }
 }
@@ -324,7 +338,7 @@ pub fn apply(
             if let Some(tool) = plugin_tools.first() {
                 problems.push(format!(
                     "the grant of {location} in tools.lock is ignored, because you did not give it on this machine; to give it, run `mimir tools trust {}`",
-                    tool.name()
+                    tool.trust_argument()
                 ));
             }
             continue;
@@ -337,7 +351,7 @@ pub fn apply(
         {
             problems.push(format!(
                 "{location} has changed since it was granted files or settings, so it no longer has access to them; to review and grant them again, run `mimir tools trust {}`",
-                tool.name()
+                tool.trust_argument()
             ));
         }
         let marked_origin = plugin_tools

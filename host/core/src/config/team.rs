@@ -80,6 +80,9 @@ impl Config {
         if sets("browser") {
             self.browser.clone_from(&team.browser);
         }
+        if sets("roles") {
+            self.roles.clone_from(&team.roles);
+        }
         if sets("model") {
             self.model.clone_from(&team.model);
         }
@@ -87,6 +90,8 @@ impl Config {
         self.providers
             .extend(providers.map(|(name, provider)| (name.clone(), provider.clone())));
         self.agent.under_team(&team.agent);
+        self.registries.under_team(&team.registries);
+        self.trust_under_team(team);
         self.sandbox.under_team(&team.sandbox);
         // A user may disable the servers that a team enables.
         if !team.mcp.is_enabled() {

@@ -68,6 +68,10 @@ impl Config {
         if self.browser.is_some() && self.browser != below.browser {
             keys.push("browser".to_owned());
         }
+        self.registries
+            .collect_weakening_keys(&below.registries, &mut keys);
+        self.collect_trust_weakening_keys(below, &mut keys);
+        self.collect_role_weakening_keys(below, &mut keys);
         self.mcp.collect_weakening_keys(&below.mcp, &mut keys);
         self.collect_model_weakening_keys(below, &mut keys);
         self.agent.collect_weakening_keys(&below.agent, &mut keys);
@@ -133,6 +137,11 @@ impl Config {
             .map(|(name, secret)| (name.clone(), secret.clone()))
             .collect();
         self.secrets.clone_from(&below.secrets);
+        self.registries.clone_from(&below.registries);
+        // Nor may a checkout decide whose signatures count.
+        self.trust.clone_from(&below.trust);
+        self.trust_root.clone_from(&below.trust_root);
+        self.roles.clone_from(&below.roles);
         self.mcp.clamp_to(&below.mcp);
         // Searches, memories, conversations and API keys must not be sent to an address from a file that is not
         // accepted.
