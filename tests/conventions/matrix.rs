@@ -129,9 +129,16 @@ const HEAVY: &[(&str, &[&str])] = &[
     ("calamine", &["mimir-plugin-documents"]),
     ("pdf-extract", &["mimir-plugin-documents"]),
     ("quick-xml", &["mimir-plugin-documents"]),
-    ("zip", &["mimir-plugin-documents"]),
+    // Also for MCP bundles.
+    ("zip", &["mimir-plugin-documents", "mimir-cli"]),
     // The program's listener limits connections, which axum's own does not.
     ("hyper", &["mimir-net", "mimir", "mimir-cli"]),
+    ("reqwest", &["mimir-net"]),
+    // Certificates of keyless signatures, and keys that are encrypted as cosign does it.
+    ("rustls-webpki", &["mimir-registry"]),
+    ("rustls-pki-types", &["mimir-registry"]),
+    ("scrypt", &["mimir-registry"]),
+    ("crypto_secretbox", &["mimir-registry"]),
     ("rustls", &["mimir-net"]),
     ("tokio-rustls", &["mimir-net"]),
     // Tokens of an identity provider, and signatures of artifacts.
@@ -140,12 +147,14 @@ const HEAVY: &[(&str, &[&str])] = &[
     (
         "flate2",
         &[
+            "mimir",
             "mimir-builtins",
             "mimir-net",
             "mimir-plugin-web",
             "mimir-wasm",
         ],
     ),
+    ("tar", &["mimir"]),
     ("brotli", &["mimir-net"]),
     ("ruzstd", &["mimir-net"]),
     ("bollard", &["mimir-process"]),

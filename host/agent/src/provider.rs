@@ -13,7 +13,7 @@ use mimir_core::config::ChosenModel;
 use mimir_core::redact::{REACH, Vault};
 use mimir_core::text::{prefix, visible};
 use mimir_core::{BoxFuture, ToolError};
-use mimir_net::{HttpClient, ResponseBody};
+use mimir_net::{HostClient, ResponseBody};
 use serde_json::Value;
 use sse_stream::SseStream;
 
@@ -35,7 +35,7 @@ pub struct ModelProvider {
     name: String,
     chosen: ChosenModel,
     protocol: ProviderProtocol,
-    client: HttpClient,
+    client: HostClient,
     vault: Arc<dyn Vault>,
     audit: Arc<dyn AuditSink>,
 }
@@ -45,7 +45,7 @@ impl ModelProvider {
     /// the API key. Each request is recorded in the audit log before it is sent.
     pub fn new(
         chosen: ChosenModel,
-        client: HttpClient,
+        client: HostClient,
         vault: Arc<dyn Vault>,
         audit: Arc<dyn AuditSink>,
     ) -> Self {

@@ -14,7 +14,7 @@ use mimir_mcp::client::{
     DescriptionStore, McpServers, RefusedHosts, ServerDeps, ServerObserver, ServerStatus,
 };
 use mimir_net::{
-    Error, HttpClient, OutboundRequest, PolicyGuard, RequestAuthorizer, RequestLimits,
+    Error, HostClient, OutboundRequest, PolicyGuard, RequestAuthorizer, RequestLimits,
     RequestPermit, TlsRoots,
 };
 use mimir_process::ProgramLauncher;
@@ -174,7 +174,7 @@ pub fn client(
     settings: &MergedSettings,
     root: &std::path::Path,
     url: &str,
-) -> Result<HttpClient, ToolError> {
+) -> Result<HostClient, ToolError> {
     let policy = settings.policy()?;
     let target = RequestTarget::parse(url).map_err(|error| ToolError::from(Error::from(error)))?;
     let origin = target.origin().to_string();
@@ -198,7 +198,7 @@ pub fn client(
         origin,
         teams: policy.team_networks(None).collect(),
     });
-    Ok(HttpClient::new(
+    Ok(HostClient::new(
         Arc::new(PolicyGuard::new(own)),
         authorizer,
         roots,

@@ -6,7 +6,7 @@
 //! the client during a call go through the input broker of that call.
 //!
 //! Out of scope: any access to a server's tool that bypasses [`mimir_core::Pipeline`], programs not started by
-//! [`mimir_core::launch::ProgramHandle`], and requests not sent by [`mimir_net::HttpClient`].
+//! [`mimir_core::launch::ProgramHandle`], and requests not sent by [`mimir_net::HostClient`].
 
 mod backend;
 mod call_result;

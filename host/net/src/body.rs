@@ -18,11 +18,44 @@ use crate::hyper_errors;
 /// Streamed body of a response: data and trailers. Ends with an error at the first exceeded limit, or when the policy
 /// changes and no longer allows the request.
 pub struct ResponseBody {
-    inner: Option<Incoming>,
+    inner: Option<ResponseSource>,
     bounds: ResponseBounds,
     timer: Option<Pin<Box<Sleep>>>,
     last_frame: Instant,
     received: u64,
+}
+
+/// The body as the library delivers it.
+pub(crate) enum ResponseSource {
+    Hyper(Incoming),
+    Reqwest(reqwest::Body),
+}
+
+impl ResponseSource {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
+        match self {
+            Self::Hyper(body) => Pin::new(body)
+                .poll_frame(cx)
+                .map_err(|error| hyper_errors::from_hyper_error(&error)),
+            Self::Reqwest(body) => Pin::new(body)
+                .poll_frame(cx)
+                .map_err(|error| hyper_errors::from_body_error(&error)),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Hyper(body) => body.is_end_stream(),
+            Self::Reqwest(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Hyper(body) => body.size_hint(),
+            Self::Reqwest(body) => body.size_hint(),
+        }
+    }
 }
 
 /// The limits of a body.
@@ -36,7 +69,7 @@ pub(crate) struct ResponseBounds {
 }
 
 impl ResponseBody {
-    pub(crate) fn new(inner: Incoming, bounds: ResponseBounds) -> Self {
+    pub(crate) fn new(inner: ResponseSource, bounds: ResponseBounds) -> Self {
         Self {
             inner: Some(inner),
             bounds,
@@ -119,12 +152,12 @@ impl HttpBody for ResponseBody {
         let Some(inner) = &mut this.inner else {
             return Poll::Ready(None);
         };
-        let error = match Pin::new(inner).poll_frame(cx) {
+        let error = match inner.poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => match this.check(&frame) {
                 Ok(()) => return Poll::Ready(Some(Ok(frame))),
                 Err(error) => error,
             },
-            Poll::Ready(Some(Err(error))) => hyper_errors::from_hyper_error(&error),
+            Poll::Ready(Some(Err(error))) => error,
             Poll::Ready(None) => {
                 this.end();
                 return Poll::Ready(None);
@@ -139,13 +172,15 @@ impl HttpBody for ResponseBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.as_ref().is_none_or(HttpBody::is_end_stream)
+        self.inner
+            .as_ref()
+            .is_none_or(ResponseSource::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
         self.inner
             .as_ref()
-            .map_or_else(|| SizeHint::with_exact(0), HttpBody::size_hint)
+            .map_or_else(|| SizeHint::with_exact(0), ResponseSource::size_hint)
     }
 }
 

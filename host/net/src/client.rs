@@ -10,32 +10,32 @@ use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Method, Request, Response, Uri};
 use http_body::Body as HttpBody;
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
-use hyper_util::client::legacy::Client as Pool;
-use hyper_util::client::legacy::connect::capture_connection;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
-use mimir_core::network::{NetworkPolicy, NetworkVerdict, RequestTarget, UrlError};
+use mimir_core::network::{NetworkVerdict, RequestTarget, UrlError};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, timeout};
 
 use crate::authorize::{OutboundRequest, RequestAuthorizer};
 use crate::authorized_request::{AuthorizedRequest, check_verdict};
 use crate::body::{ResponseBody, ResponseBounds};
-use crate::connector::{PolicyConnector, SessionServerDialer};
+use crate::connector::SessionServerDialer;
 use crate::error::{Error, RequestStage};
 use crate::headers;
-use crate::hyper_errors;
 use crate::limits::RequestLimits;
-use crate::policy_guard::{NetworkPolicySnapshot, PolicyGuard};
+use crate::policy_guard::PolicyGuard;
 use crate::resolver::{Resolver, SystemResolver};
 use crate::secret_swap::{SecretSwap, SwappedSecrets};
 use crate::tls::{TlsClient, TlsRoots};
 use crate::upload::{BoxError, UploadBody};
 use crate::uri::wire_uri;
 
+mod hyper_transport;
+mod reqwest_errors;
+mod reqwest_transport;
 mod tunnel;
 
+use hyper_transport::HyperTransport;
+pub(crate) use reqwest_transport::ReqwestTransport;
 pub(crate) use tunnel::Tunnel;
 
 /// Maximum idle connections per origin. A tool that sends its requests in sequence needs one; a large pool only burdens
@@ -62,10 +62,17 @@ struct HttpClientState {
     servers: Option<Arc<dyn SessionServerDialer>>,
     limits: RequestLimits,
     slots: Arc<Semaphore>,
-    /// The connections, with the generation of the policy under which they were made.
-    pool: Mutex<Option<(u64, Pool<PolicyConnector, UploadBody>)>>,
+    transport: HttpTransport,
     /// The origin of the last request: the next one usually goes there too, and parsing a host is expensive.
     last_origin: Mutex<Option<(Scheme, Authority, RequestTarget)>>,
+}
+
+/// The library that holds the connections.
+pub(crate) enum HttpTransport {
+    /// hyper, with the connector of this crate.
+    Hyper(Box<HyperTransport>),
+    /// reqwest, for the host's own requests.
+    Reqwest(ReqwestTransport),
 }
 
 /// One hop of a request.
@@ -107,21 +114,30 @@ impl HttpClient {
         resolver: Option<Arc<dyn Resolver>>,
         servers: Option<Arc<dyn SessionServerDialer>>,
     ) -> Self {
-        let shared = HttpClientState {
-            guard,
-            resolver: resolver.unwrap_or_else(|| Arc::new(SystemResolver)),
-            tls: Arc::new(TlsClient::new(roots)),
-            servers,
-            limits,
-            slots: Arc::new(Semaphore::new(RequestLimits::CONCURRENT)),
-            pool: Mutex::new(None),
-            last_origin: Mutex::new(None),
-        };
+        let transport = HttpTransport::Hyper(Box::default());
+        let state = HttpClientState::new(guard, roots, limits, resolver, servers, transport);
+        Self::with_state(state, authorizer)
+    }
+
+    /// Creates a client whose connections are held by reqwest.
+    pub(crate) fn over_reqwest(
+        guard: Arc<PolicyGuard>,
+        authorizer: Arc<dyn RequestAuthorizer>,
+        roots: TlsRoots,
+        limits: RequestLimits,
+        resolver: Option<Arc<dyn Resolver>>,
+    ) -> Self {
+        let transport = HttpTransport::Reqwest(ReqwestTransport::default());
+        let state = HttpClientState::new(guard, roots, limits, resolver, None, transport);
+        Self::with_state(state, authorizer)
+    }
+
+    fn with_state(shared: HttpClientState, authorizer: Arc<dyn RequestAuthorizer>) -> Self {
         Self {
+            limits: shared.limits,
             shared: Arc::new(shared),
             authorizer,
             swap: None,
-            limits,
         }
     }
 
@@ -239,7 +255,18 @@ impl HttpClient {
         request.method_mut().clone_from(&authorized.method);
         *request.headers_mut() = headers;
 
-        let response = match self.exchange(&current, request, time_left).await {
+        let exchanged = match &self.shared.transport {
+            HttpTransport::Hyper(transport) => {
+                self.exchange_with_hyper(transport, &current, request, time_left)
+                    .await
+            }
+            HttpTransport::Reqwest(transport) => {
+                let target = &authorized.target;
+                self.exchange_with_reqwest(transport, &current, target, request, time_left)
+                    .await
+            }
+        };
+        let response = match exchanged {
             Ok(response) => response,
             Err(error) => {
                 return Err(self
@@ -273,52 +300,6 @@ impl HttpClient {
         }
     }
 
-    /// Sends a request and waits for the head of the response.
-    async fn exchange(
-        &self,
-        current: &NetworkPolicySnapshot,
-        mut request: Request<UploadBody>,
-        time_left: Duration,
-    ) -> Result<Response<Incoming>, Error> {
-        let start = Instant::now();
-        let (deadline, whole) = (start + time_left, self.limits.whole);
-        let timeout_error = |stage, after| {
-            if Instant::now() >= deadline {
-                timed_out(RequestStage::Whole, whole)
-            } else {
-                timed_out(stage, after)
-            }
-        };
-        // The connector applies the client's own limit, and reports which step took too long.
-        let connect_limit = if self.limits.connect < self.shared.limits.connect {
-            self.limits.connect.min(time_left)
-        } else {
-            time_left
-        };
-        let mut connected = capture_connection(&mut request);
-        let sending = self.shared.pool(current).request(request);
-        tokio::pin!(sending);
-        let early_response = tokio::select! {
-            biased;
-            response = &mut sending => Some(response),
-            () = async { drop(connected.wait_for_connection_metadata().await) } => None,
-            () = sleep_until(start + connect_limit) => return Err(timeout_error(RequestStage::Connect, self.limits.connect)),
-        };
-        let response = match early_response {
-            Some(response) => response,
-            None => {
-                let first_byte = self.limits.first_byte;
-                let until = deadline.min(Instant::now() + first_byte);
-                let response = timeout_at(until, sending).await;
-                response.map_err(|_| timeout_error(RequestStage::Headers, first_byte))?
-            }
-        };
-        let header_limit = self.shared.limits.header_bytes;
-        let response = response.map_err(|e| hyper_errors::from_client_error(&e, header_limit))?;
-        hyper_errors::check_header_count(response.headers(), header_limit)?;
-        Ok(response)
-    }
-
     /// Waits until the number of open requests is below the limit. Fails after the connect timeout.
     async fn acquire_slot(&self) -> Result<OwnedSemaphorePermit, Error> {
         let slots = Arc::clone(&self.shared.slots);
@@ -349,6 +330,26 @@ fn mark_sensitive(headers: &mut HeaderMap) {
 }
 
 impl HttpClientState {
+    fn new(
+        guard: Arc<PolicyGuard>,
+        roots: TlsRoots,
+        limits: RequestLimits,
+        resolver: Option<Arc<dyn Resolver>>,
+        servers: Option<Arc<dyn SessionServerDialer>>,
+        transport: HttpTransport,
+    ) -> Self {
+        Self {
+            guard,
+            resolver: resolver.unwrap_or_else(|| Arc::new(SystemResolver)),
+            tls: Arc::new(TlsClient::new(roots)),
+            servers,
+            limits,
+            slots: Arc::new(Semaphore::new(RequestLimits::CONCURRENT)),
+            transport,
+            last_origin: Mutex::new(None),
+        }
+    }
+
     /// Parses a URL. If the origin is unchanged since the last request, only the path is parsed.
     fn parse_target(&self, uri: &Uri) -> Result<RequestTarget, UrlError> {
         let path = uri.path_and_query().map_or("", PathAndQuery::as_str);
@@ -377,47 +378,6 @@ impl HttpClientState {
             }
         }
     }
-
-    /// Returns the connections made under this policy. Connections of an older policy are dropped: idle ones close at
-    /// once, and none gets another request.
-    fn pool(&self, current: &NetworkPolicySnapshot) -> Pool<PolicyConnector, UploadBody> {
-        let mut cached = self.pool.lock();
-        match &*cached {
-            Some((generation, pool)) if *generation == current.generation => pool.clone(),
-            // This request was checked before the policy changed: its connection is not pooled.
-            Some((generation, _)) if *generation > current.generation => {
-                self.new_pool(&current.policy)
-            }
-            _ => {
-                let pool = self.new_pool(&current.policy);
-                *cached = Some((current.generation, pool.clone()));
-                pool
-            }
-        }
-    }
-
-    fn new_pool(&self, policy: &Arc<NetworkPolicy>) -> Pool<PolicyConnector, UploadBody> {
-        let connector = PolicyConnector {
-            policy: Arc::clone(policy),
-            resolver: Arc::clone(&self.resolver),
-            tls: Arc::clone(&self.tls),
-            servers: self.servers.clone(),
-            limit: self.limits.connect,
-        };
-        let header_limit = self.limits.header_bytes;
-        Pool::builder(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS)
-            .http1_max_buf_size(
-                usize::try_from(header_limit)
-                    .unwrap_or(usize::MAX)
-                    .max(MIN_HTTP1_BUFFER),
-            )
-            .http2_max_header_list_size(header_limit)
-            .build(connector)
-    }
 }
 
 /// Returns true if this is a plain path from the root. A path that begins with two slashes, forward or back, would name
@@ -427,9 +387,6 @@ fn is_rooted_path(path: &str) -> bool {
     path.strip_prefix('/')
         .is_some_and(|rest| !rest.starts_with(is_slash))
 }
-
-/// The smallest buffer that hyper accepts.
-const MIN_HTTP1_BUFFER: usize = 8192;
 
 impl fmt::Debug for HttpClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -441,6 +398,8 @@ impl fmt::Debug for HttpClient {
 
 #[cfg(test)]
 mod tests {
+    use mimir_core::network::NetworkPolicy;
+
     use super::*;
     use crate::authorize::PolicyOnly;
 

@@ -42,6 +42,23 @@ pub(crate) fn check_header_count(
     }
 }
 
+/// Refuses a response whose headers together exceed the limit, for a client whose buffer is larger.
+pub(crate) fn check_header_size(headers: &http::HeaderMap, header_limit: u32) -> Result<(), Error> {
+    let sizes = headers
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len() + LINE_OVERHEAD);
+    if sizes.sum::<usize>() as u64 > u64::from(header_limit) {
+        return Err(Error::Head {
+            bytes: header_limit.into(),
+            headers: MAX_HEADERS,
+        });
+    }
+    Ok(())
+}
+
+/// Bytes of a header line besides name and value: colon, space and line break.
+const LINE_OVERHEAD: usize = 4;
+
 /// Maximum number of response headers, hyper's default. With a higher limit, hyper would allocate space for the headers
 /// of every response.
 const MAX_HEADERS: usize = 100;
@@ -75,8 +92,20 @@ pub(crate) fn from_hyper_error(error: &hyper::Error) -> Error {
     Error::Protocol(why)
 }
 
+/// Converts the error of a body of reqwest, which wraps hyper's.
+pub(crate) fn from_body_error(error: &(dyn StdError + 'static)) -> Error {
+    let mut next = Some(error);
+    while let Some(source) = next {
+        if let Some(inner) = source.downcast_ref::<hyper::Error>() {
+            return from_hyper_error(inner);
+        }
+        next = source.source();
+    }
+    Error::find_source(error).unwrap_or_else(|| Error::Protocol(innermost_text(error)))
+}
+
 /// Returns the innermost error text: the outer ones only name the part of hyper that saw the error.
-fn innermost_text(error: &(dyn StdError + 'static)) -> String {
+pub(crate) fn innermost_text(error: &(dyn StdError + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;

@@ -1,11 +1,19 @@
-//! The HTTP client of mimir: every outbound request goes through [`HttpClient`], and no other code opens a socket.
+//! The HTTP clients of mimir: every outbound request goes through [`HttpClient`] or [`HostClient`], and no other code
+//! opens a socket.
 //!
 //! Each request passes these steps in order: URL, scheme and method are checked; the policy checks host and port; the
 //! [`RequestAuthorizer`] is called; the [`Resolver`] looks up the name once; *every* returned address is checked; the
 //! client connects to a checked address and uses the name for TLS and `Host`; [`SecretSwap`] replaces placeholders by
 //! secrets. [`HttpClient::fetch`] takes each redirect through the same steps.
 //!
-//! [`Proxy`] offers the same client to foreign programs over HTTP.
+//! [`HostClient`] sends the host's own requests over reqwest: to registries, authorization servers, the keys of identity
+//! providers, model providers, MCP servers, and the URL of `mimir tools add`. [`HttpClient`] sends those of guests and
+//! programs over hyper, because reqwest cannot be given their guarantees:
+//!
+//! - wasi:http, scripts, `web_fetch` and their secret placeholders: the limits for the head of a response must hold while
+//!   it arrives, and reqwest has no setting for them.
+//! - servers of a session: their connections begin in another network namespace, and reqwest opens its own sockets.
+//! - [`Proxy`], which offers the client to foreign programs: its tunnels are TCP streams, which reqwest does not have.
 //!
 //! [`mimir_core::network`] decides which targets are allowed; this crate makes sure that no other target is reached:
 //! not through an address in the URL, a second lookup, a redirect, a proxy set in the environment (ignored), or a
@@ -41,6 +49,7 @@ mod dial;
 mod error;
 mod fetch;
 pub mod headers;
+mod host_client;
 mod hyper_errors;
 mod limits;
 mod policy_guard;
@@ -60,6 +69,7 @@ pub use connector::SessionServerDialer;
 pub use decode::unpack;
 pub use error::{Error, OversizedPart, RequestStage};
 pub use fetch::FetchedResponse;
+pub use host_client::HostClient;
 pub use limits::RequestLimits;
 pub use policy_guard::PolicyGuard;
 pub use proxy::{Proxy, ProxyRefusalHandler};

@@ -117,14 +117,23 @@ impl TlsRoots {
         // Platforms include some old roots that current rules reject; those are skipped.
         store.add_parsable_certificates(PLATFORM_ROOTS.iter().cloned());
         store.add_parsable_certificates(self.extra.iter().cloned());
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .with_root_certificates(store)
-            .with_no_client_auth();
-        config.alpn_protocols = vec![H2.to_vec(), b"http/1.1".to_vec()];
-        Ok(config)
+        config_with_roots(store)
     }
+}
+
+/// Creates a configuration that trusts no server, for a client without TLS connections.
+pub(crate) fn config_without_roots() -> Result<ClientConfig, rustls::Error> {
+    config_with_roots(RootCertStore::empty())
+}
+
+fn config_with_roots(store: RootCertStore) -> Result<ClientConfig, rustls::Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(store)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![H2.to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
 }
 
 /// TLS configuration of one client. Its TLS sessions are not shared with other clients.
@@ -141,42 +150,50 @@ impl TlsClient {
         }
     }
 
+    /// Returns the configuration for connections to this host.
+    pub(crate) async fn config(&self, target: &RequestTarget) -> Result<Arc<ClientConfig>, Error> {
+        if let Some(error) = &self.roots.read_error {
+            return Err(error.clone());
+        }
+        let config = self.config.get_or_try_init(|| async {
+            let roots = self.roots.clone();
+            let config = tokio::task::spawn_blocking(move || roots.client_config()).await;
+            let config = config.map_err(|e| handshake_error(target, e.to_string()))?;
+            config
+                .map(Arc::new)
+                .map_err(|e| handshake_error(target, e.to_string()))
+        });
+        Ok(Arc::clone(config.await?))
+    }
+
     /// Performs the TLS handshake with the host that the URL names, regardless of its address.
     pub(crate) async fn connect(
         &self,
         target: &RequestTarget,
         stream: TcpStream,
     ) -> Result<TlsStream<TcpStream>, Error> {
-        let host = target.host().to_string();
-        if let Some(error) = &self.roots.read_error {
-            return Err(error.clone());
-        }
-        let handshake_error = |why: String| Error::Tls {
-            host: host.clone(),
-            why,
-        };
-        let config = self.config.get_or_try_init(|| async {
-            let roots = self.roots.clone();
-            let config = tokio::task::spawn_blocking(move || roots.client_config()).await;
-            let config = config.map_err(|e| handshake_error(e.to_string()))?;
-            config
-                .map(Arc::new)
-                .map_err(|e| handshake_error(e.to_string()))
-        });
-        let connector = TlsConnector::from(Arc::clone(config.await?));
+        let connector = TlsConnector::from(self.config(target).await?);
         let name = match target.host() {
             NetworkHost::Ip(address) => ServerName::from(*address),
             NetworkHost::Name(name) => ServerName::try_from(name.to_string()).map_err(|_| {
-                handshake_error("its name is not a valid TLS server name".to_owned())
+                let why = "its name is not a valid TLS server name".to_owned();
+                handshake_error(target, why)
             })?,
         };
         let connected = connector.connect(name, stream).await;
-        connected.map_err(|error| tls_error(&host, &error))
+        connected.map_err(|error| tls_error(&target.host().to_string(), &error))
+    }
+}
+
+fn handshake_error(target: &RequestTarget, why: String) -> Error {
+    Error::Tls {
+        host: target.host().to_string(),
+        why,
     }
 }
 
 /// Classifies a TLS error: wrong name, untrusted certificate, or another failure.
-fn tls_error(host: &str, error: &io::Error) -> Error {
+pub(crate) fn tls_error(host: &str, error: &io::Error) -> Error {
     let host = host.to_owned();
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
     let why = match inner {

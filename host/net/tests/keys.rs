@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use mimir_core::config::Config;
-use mimir_net::{HttpClient, PolicyGuard, RequestLimits, TlsRoots};
+use mimir_net::{PolicyGuard, RequestLimits, TlsRoots};
 use serde_json::{Value, json};
 
+use crate::Client;
 use crate::kit::{Authority, Names, Site, answer, guarded, kind, text};
 
 /// Returns a client for these settings, of one tool or of none.
-fn client(config: &Config, tool: Option<&str>, names: &Arc<Names>) -> HttpClient {
+fn client(config: &Config, tool: Option<&str>, names: &Arc<Names>) -> Client {
     let guard = Arc::new(PolicyGuard::new(config.network(tool)));
     let settings = tool.map_or_else(|| config.network.clone(), |name| config.tool_network(name));
     let files: Vec<PathBuf> = settings.roots().iter().map(PathBuf::from).collect();

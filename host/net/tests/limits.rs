@@ -7,10 +7,11 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use mimir_core::ToolErrorCode;
-use mimir_net::{Error, FetchedResponse, HttpClient, RequestLimits};
+use mimir_net::{Error, FetchedResponse, RequestLimits};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::Client;
 use crate::kit::{Names, Site, allow_all, answer, client, client_with, fetch, get};
 
 const SHORT: Duration = Duration::from_millis(200);
@@ -18,7 +19,7 @@ const SHORT: Duration = Duration::from_millis(200);
 /// Longer than any of these tests should wait, and far shorter than a wait without the limit.
 const SOON: Duration = Duration::from_secs(20);
 
-fn within(limits: RequestLimits) -> HttpClient {
+fn within(limits: RequestLimits) -> Client {
     client_with(allow_all(), &Names::none(), limits)
 }
 

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use http_body_util::BodyExt;
 use mimir_core::ToolErrorCode;
 use mimir_core::network::{NetworkPolicy, NetworkRules};
-use mimir_net::{HttpClient, PolicyGuard, RequestLimits, TlsRoots};
+use mimir_net::{PolicyGuard, RequestLimits, TlsRoots};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use crate::Client;
 use crate::kit::{
     Names, Site, allow_all, allow_hosts, answer, get, guarded, kind, pin_to_loopback,
 };
 
-fn under(rules: NetworkRules) -> (Arc<PolicyGuard>, HttpClient) {
+fn under(rules: NetworkRules) -> (Arc<PolicyGuard>, Client) {
     let guard = Arc::new(PolicyGuard::new(NetworkPolicy::new(rules)));
     let client = guarded(
         Arc::clone(&guard),

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use mimir_core::ToolErrorCode;
 use mimir_core::network::NetworkPolicy;
-use mimir_net::{HttpClient, PolicyGuard, RequestLimits, TlsRoots};
+use mimir_net::{PolicyGuard, RequestLimits, TlsRoots};
 use rustls::ServerConfig;
 
+use crate::Client;
 use crate::kit::{
     Authority, Names, Site, allow_all, answer, fetch, guarded, pin_to_loopback, text,
 };
 
-fn trusting(roots: TlsRoots) -> HttpClient {
+fn trusting(roots: TlsRoots) -> Client {
     let rules = pin_to_loopback(
         pin_to_loopback(allow_all(), "safe.example"),
         "other.example",

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 use mimir_core::network::RequestTarget;
-use mimir_net::{HttpClient, RequestLimits};
+use mimir_net::{HostClient, RequestLimits};
 
 use crate::auth::{Authenticator, RegistryAction, TokenScope};
 use crate::credentials::Credentials;
@@ -63,7 +63,7 @@ struct RegistryEndpoint {
 impl RegistryClient {
     /// Creates a client that sends its requests through `http`. Loopback registries are used without TLS, all others
     /// with TLS. The limits of `http` should be [`RegistryClient::limits`].
-    pub fn new(http: Arc<HttpClient>, credentials: Credentials, mirrors: Mirrors) -> Self {
+    pub fn new(http: Arc<HostClient>, credentials: Credentials, mirrors: Mirrors) -> Self {
         // In the spelling of references. A key that is not a host never matches.
         let mirrors: Mirrors = mirrors
             .into_iter()

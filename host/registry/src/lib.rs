@@ -2,7 +2,7 @@
 //! artifacts; signatures; team bundles.
 //!
 //! A registry is not trusted: every manifest and blob is checked against its digest and size while it is received, every
-//! response is bounded, and all requests go through [`mimir_net::HttpClient`], which judges each redirect. Credentials
+//! response is bounded, and all requests go through [`mimir_net::HostClient`], which judges each redirect. Credentials
 //! never follow a redirect to another host.
 //!
 //! This crate neither reads the environment nor starts programs: paths of credential files and the executor of

@@ -1,4 +1,4 @@
-//! HTTP of the registry client: one request with its redirects, each judged by [`HttpClient`], and bounded bodies.
+//! HTTP of the registry client: one request with its redirects, each judged by [`HostClient`], and bounded bodies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use mimir_core::network::{RequestTarget, UrlScheme};
-use mimir_net::{Error as HttpError, HttpClient, RequestLimits, ResponseBody};
+use mimir_net::{Error as HttpError, HostClient, RequestLimits, ResponseBody};
 
 use crate::error::RegistryError;
 
@@ -36,7 +36,7 @@ pub(crate) fn limits(blob_bytes: u64) -> RequestLimits {
 /// Sends requests of the registry client.
 #[derive(Debug, Clone)]
 pub(crate) struct RegistryHttp {
-    client: Arc<HttpClient>,
+    client: Arc<HostClient>,
 }
 
 /// A request to a registry or its token server.
@@ -61,7 +61,7 @@ pub(crate) struct RegistryResponse {
 }
 
 impl RegistryHttp {
-    pub(crate) fn new(client: Arc<HttpClient>) -> Self {
+    pub(crate) fn new(client: Arc<HostClient>) -> Self {
         Self { client }
     }
 

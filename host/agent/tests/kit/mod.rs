@@ -20,7 +20,7 @@ use mimir_core::{
     ToolSource,
 };
 use mimir_kit::{MemoryAudit, SystemClock};
-use mimir_net::{HttpClient, PolicyGuard, PolicyOnly, RequestLimits, TlsRoots};
+use mimir_net::{HostClient, PolicyGuard, PolicyOnly, RequestLimits, TlsRoots};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -305,7 +305,7 @@ impl mimir_core::redact::Vault for Keys {
 }
 
 /// Creates a client that can only reach the origin of `url`.
-pub fn client(url: &str) -> HttpClient {
+pub fn client(url: &str) -> HostClient {
     let origin = mimir_core::network::RequestTarget::parse(url)
         .unwrap()
         .origin()
@@ -315,7 +315,7 @@ pub fn client(url: &str) -> HttpClient {
         ..NetworkRules::default()
     };
     let guard = Arc::new(PolicyGuard::new(NetworkPolicy::new(rules)));
-    HttpClient::new(
+    HostClient::new(
         guard,
         Arc::new(PolicyOnly),
         TlsRoots::default(),

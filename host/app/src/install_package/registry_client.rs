@@ -9,7 +9,7 @@ use mimir_core::backend::BoxFuture;
 use mimir_core::pipeline::{CommandEgress, EgressPermission, OutgoingRequest};
 use mimir_core::{ToolError, ToolErrorCode};
 use mimir_net::{
-    HttpClient, OutboundRequest, PolicyGuard, RequestAuthorizer, RequestLimits, RequestPermit,
+    HostClient, OutboundRequest, PolicyGuard, RequestAuthorizer, RequestLimits, RequestPermit,
     TlsRoots,
 };
 use serde_json::Value;
@@ -29,7 +29,7 @@ const LIMITS: RequestLimits = RequestLimits {
 
 /// Client for the lookups of one call.
 pub(super) struct PackageRegistryClient {
-    client: HttpClient,
+    client: HostClient,
 }
 
 impl PackageRegistryClient {
@@ -44,7 +44,7 @@ impl PackageRegistryClient {
             guard: Arc::clone(&guard),
         });
         Self {
-            client: HttpClient::new(guard, authorizer, roots, LIMITS, None),
+            client: HostClient::new(guard, authorizer, roots, LIMITS, None),
         }
     }
 

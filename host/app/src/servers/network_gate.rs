@@ -13,8 +13,8 @@ use mimir_core::network::{AllowedHost, HostPattern, NetworkPolicy, RequestTarget
 use mimir_core::{ToolError, ToolErrorCode};
 use mimir_mcp::client::RefusedHosts;
 use mimir_net::{
-    Error, HttpClient, OutboundRequest, PolicyGuard, Proxy, ProxyRefusalHandler, RequestAuthorizer,
-    RequestLimits, RequestPermit, TlsRoots,
+    Error, HostClient, HttpClient, OutboundRequest, PolicyGuard, Proxy, ProxyRefusalHandler,
+    RequestAuthorizer, RequestLimits, RequestPermit, TlsRoots,
 };
 use parking_lot::Mutex;
 
@@ -85,7 +85,9 @@ pub fn proxy(
     audit: Arc<dyn AuditSink>,
 ) -> Result<Proxy, ToolError> {
     let gate = ProgramNetworkGate::new(declared, current, audit)?;
-    Ok(Proxy::new(gate.client(root, LIMITS)?, gate))
+    let (roots, guard) = (gate.roots(root)?, Arc::clone(&gate.guard));
+    let client = HttpClient::new(guard, Arc::clone(&gate) as _, roots, LIMITS, None);
+    Ok(Proxy::new(client, gate))
 }
 
 /// Creates a client with the same checks as the proxy, for mimir's own requests to the registry.
@@ -94,12 +96,14 @@ pub fn client(
     current: Arc<CurrentSettings>,
     root: &std::path::Path,
     audit: Arc<dyn AuditSink>,
-) -> Result<HttpClient, ToolError> {
+) -> Result<HostClient, ToolError> {
     let limits = RequestLimits {
         redirects: 3,
         ..RequestLimits::default()
     };
-    ProgramNetworkGate::new(declared, current, audit)?.client(root, limits)
+    let gate = ProgramNetworkGate::new(declared, current, audit)?;
+    let (roots, guard) = (gate.roots(root)?, Arc::clone(&gate.guard));
+    Ok(HostClient::new(guard, gate, roots, limits, None))
 }
 
 struct ProgramNetworkGate {
@@ -130,21 +134,9 @@ impl ProgramNetworkGate {
         }))
     }
 
-    /// Creates a client whose requests pass these checks.
-    fn client(
-        self: &Arc<Self>,
-        root: &std::path::Path,
-        limits: RequestLimits,
-    ) -> Result<HttpClient, ToolError> {
-        let roots = TlsRoots::from_folder(root, &self.current.get().policy()?.roots(None))?;
-        let guard = Arc::clone(&self.guard);
-        Ok(HttpClient::new(
-            guard,
-            Arc::clone(self) as _,
-            roots,
-            limits,
-            None,
-        ))
+    fn roots(&self, root: &std::path::Path) -> Result<TlsRoots, ToolError> {
+        let files = self.current.get().policy()?.roots(None);
+        Ok(TlsRoots::from_folder(root, &files)?)
     }
 
     fn judge(&self, request: &OutboundRequest<'_>) -> Result<(), String> {

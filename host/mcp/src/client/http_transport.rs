@@ -14,7 +14,7 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use mimir_core::ToolError;
 use mimir_core::redact::Vault;
 use mimir_core::text::{prefix, visible};
-use mimir_net::{Error, HttpClient, ResponseBody};
+use mimir_net::{Error, HostClient, ResponseBody};
 use parking_lot::Mutex;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::{
@@ -64,7 +64,7 @@ pub(super) struct HttpServerParams<'a> {
     pub(super) url: &'a str,
     /// Headers from the settings.
     pub(super) headers: &'a [(String, String)],
-    pub(super) client: HttpClient,
+    pub(super) client: HostClient,
     pub(super) vault: &'a dyn Vault,
     /// The login, or `None` if the headers carry the credentials.
     pub(super) bearer: Option<Arc<BearerAuth>>,
@@ -109,7 +109,7 @@ pub(super) fn build_headers(
 /// Adapts the guarded client to rmcp's HTTP client trait.
 #[derive(Clone)]
 struct GuardedHttpClient {
-    client: HttpClient,
+    client: HostClient,
     bearer: Option<Arc<BearerAuth>>,
     close_reason: Arc<CloseReason>,
     rate_limiter: Arc<Mutex<MessageRateLimiter>>,
@@ -119,7 +119,7 @@ struct GuardedHttpClient {
 
 impl GuardedHttpClient {
     fn new(
-        client: HttpClient,
+        client: HostClient,
         bearer: Option<Arc<BearerAuth>>,
         close_reason: Arc<CloseReason>,
     ) -> Self {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use mimir_core::launch::ProcessLauncher;
 use mimir_core::redact::Vault;
 use mimir_core::{ToolError, ToolErrorCode};
-use mimir_net::HttpClient;
+use mimir_net::HostClient;
 use parking_lot::Mutex as Lock;
 use rmcp::model::ServerResult;
 use tokio::sync::{Mutex, Notify};
@@ -54,7 +54,7 @@ pub struct ServerDeps {
 }
 
 /// Creates an HTTP client that reaches only the given URL. Fails if the URL is not allowed.
-pub type HttpClientFactory = dyn Fn(&str) -> Result<HttpClient, ToolError> + Send + Sync;
+pub type HttpClientFactory = dyn Fn(&str) -> Result<HostClient, ToolError> + Send + Sync;
 
 /// Maximum backoff between two attempts to start a failing server.
 const MAX_BACKOFF: Duration = Duration::from_secs(60);

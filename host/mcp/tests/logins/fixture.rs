@@ -9,7 +9,7 @@ use mimir_core::network::{NetworkPolicy, NetworkRules, RequestTarget};
 use mimir_core::redact::{Redactor, Vault, VaultError};
 use mimir_core::{BoxFuture, ToolError};
 use mimir_mcp::client::{LoginStore, LoginSummary, McpServers, PendingLogin, ServerDeps};
-use mimir_net::{HttpClient, PolicyGuard, PolicyOnly, RequestLimits, TlsRoots};
+use mimir_net::{HostClient, PolicyGuard, PolicyOnly, RequestLimits, TlsRoots};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -159,7 +159,7 @@ impl ProcessLauncher for NoPrograms {
 }
 
 /// Returns a client that reaches the origin of this URL only.
-pub fn reach(url: &str) -> Result<HttpClient, ToolError> {
+pub fn reach(url: &str) -> Result<HostClient, ToolError> {
     let target = RequestTarget::parse(url).map_err(mimir_net::Error::from)?;
     let pattern: mimir_core::network::HostPattern = target.origin().to_string().parse().unwrap();
     let rules = NetworkRules {
@@ -168,7 +168,7 @@ pub fn reach(url: &str) -> Result<HttpClient, ToolError> {
     };
     let guard = Arc::new(PolicyGuard::new(NetworkPolicy::new(rules)));
     let limits = RequestLimits::default();
-    Ok(HttpClient::new(
+    Ok(HostClient::new(
         guard,
         Arc::new(PolicyOnly),
         TlsRoots::default(),

@@ -12,9 +12,9 @@ use http::Request;
 use mimir_core::network::{
     AllowedHost, HostPattern, NetworkHost, NetworkMode, NetworkPolicy, NetworkRules,
 };
-use mimir_net::{
-    Error, FetchedResponse, HttpClient, PolicyGuard, PolicyOnly, RequestLimits, TlsRoots,
-};
+use mimir_net::{Error, FetchedResponse, PolicyGuard, PolicyOnly, RequestLimits, TlsRoots};
+
+use crate::Client;
 
 pub use certificates::Authority;
 pub use names::Names;
@@ -48,7 +48,7 @@ pub fn pin_to_loopback(mut rules: NetworkRules, name: &str) -> NetworkRules {
 }
 
 /// Returns a client without an authorizer, with names resolved by `names`.
-pub fn client_with(rules: NetworkRules, names: &Arc<Names>, limits: RequestLimits) -> HttpClient {
+pub fn client_with(rules: NetworkRules, names: &Arc<Names>, limits: RequestLimits) -> Client {
     let guard = Arc::new(PolicyGuard::new(NetworkPolicy::new(rules)));
     guarded(guard, names, limits, TlsRoots::default())
 }
@@ -59,13 +59,13 @@ pub fn guarded(
     names: &Arc<Names>,
     limits: RequestLimits,
     roots: TlsRoots,
-) -> HttpClient {
+) -> Client {
     let names = Arc::clone(names) as Arc<dyn mimir_net::Resolver>;
-    HttpClient::new(guard, Arc::new(PolicyOnly), roots, limits, Some(names))
+    Client::new(guard, Arc::new(PolicyOnly), roots, limits, Some(names))
 }
 
 /// Returns a client that cannot resolve any name.
-pub fn client(rules: NetworkRules) -> HttpClient {
+pub fn client(rules: NetworkRules) -> Client {
     client_with(rules, &Names::none(), RequestLimits::default())
 }
 
@@ -75,13 +75,13 @@ pub fn get(url: &str) -> Request<Bytes> {
 }
 
 /// Fetches a URL.
-pub async fn fetch(client: &HttpClient, url: &str) -> Result<FetchedResponse, Error> {
+pub async fn fetch(client: &Client, url: &str) -> Result<FetchedResponse, Error> {
     let request = Request::get(mimir_net::uri(url)?).body(Bytes::new());
     client.fetch(request.unwrap()).await
 }
 
 /// Returns the kind of the error, or an empty text on success.
-pub async fn kind(client: &HttpClient, url: &str) -> &'static str {
+pub async fn kind(client: &Client, url: &str) -> &'static str {
     match fetch(client, url).await {
         Ok(_) => "",
         Err(error) => error.kind(),

@@ -10,7 +10,7 @@ use mimir_core::ToolError;
 use mimir_core::backend::BoxFuture;
 use mimir_core::network::{NetworkPolicy, NetworkRules};
 use mimir_net::{
-    HttpClient, OutboundRequest, PolicyGuard, RequestAuthorizer, RequestLimits, RequestPermit,
+    HostClient, OutboundRequest, PolicyGuard, RequestAuthorizer, RequestLimits, RequestPermit,
     TlsRoots,
 };
 use mimir_registry::wasm_artifact::{ComponentFacts, pack};
@@ -33,7 +33,7 @@ impl RequestAuthorizer for AnyHost {
 }
 
 /// Returns an HTTP client that reaches this machine by its address, and other hosts as the default policy allows.
-pub fn http_client(limits: RequestLimits) -> Arc<HttpClient> {
+pub fn http_client(limits: RequestLimits) -> Arc<HostClient> {
     let rules = NetworkRules {
         allowed: vec![
             "127.0.0.1"
@@ -44,7 +44,7 @@ pub fn http_client(limits: RequestLimits) -> Arc<HttpClient> {
         ..NetworkRules::default()
     };
     let guard = Arc::new(PolicyGuard::new(NetworkPolicy::new(rules)));
-    let client = HttpClient::new(guard, Arc::new(AnyHost), TlsRoots::default(), limits, None);
+    let client = HostClient::new(guard, Arc::new(AnyHost), TlsRoots::default(), limits, None);
     Arc::new(client)
 }
 

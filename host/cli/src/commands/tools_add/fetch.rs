@@ -11,7 +11,7 @@ use mimir_core::backend::BoxFuture;
 use mimir_core::network::NetworkPolicy;
 use mimir_core::{ToolError, ToolErrorCode};
 use mimir_net::{
-    Error, HttpClient, OutboundRequest, PolicyGuard, RequestAuthorizer, RequestLimits,
+    Error, HostClient, OutboundRequest, PolicyGuard, RequestAuthorizer, RequestLimits,
     RequestPermit, TlsRoots,
 };
 
@@ -55,7 +55,7 @@ pub async fn download_component(
     let guard = Arc::new(PolicyGuard::new(policy.own_network()));
     let roots = TlsRoots::from_folder(setup.workspace.root(), &policy.roots(None))?;
     let teams = policy.team_networks(None).collect();
-    let client = HttpClient::new(
+    let client = HostClient::new(
         guard,
         Arc::new(DownloadAuthorizer { teams }),
         roots,

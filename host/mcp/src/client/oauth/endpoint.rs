@@ -13,7 +13,7 @@ use http_body_util::{BodyExt as _, Full};
 use mimir_core::ToolError;
 use mimir_core::network::{AddressScope, NetworkHost, RequestTarget, UrlScheme, classify};
 use mimir_core::text::{prefix, visible};
-use mimir_net::{HttpClient, RequestLimits, ResponseBody};
+use mimir_net::{HostClient, RequestLimits, ResponseBody};
 use serde::de::DeserializeOwned;
 
 use super::login_error;
@@ -33,7 +33,7 @@ const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlen
 #[derive(Clone)]
 pub(super) struct OauthEndpoint {
     target: RequestTarget,
-    client: HttpClient,
+    client: HostClient,
 }
 
 /// A response.
