@@ -131,8 +131,7 @@ fn cipher(
     }
     // Below 64, since the cost is a power of two of 64 bits.
     let log_cost = params.cost.trailing_zeros() as u8;
-    let params =
-        scrypt::Params::new(log_cost, params.r, params.p, KEY).map_err(|_| malformed())?;
+    let params = scrypt::Params::new(log_cost, params.r, params.p, KEY).map_err(|_| malformed())?;
     let mut key = [0; KEY];
     scrypt::scrypt(password, salt, &params, &mut key).map_err(|_| malformed())?;
     Ok(XSalsa20Poly1305::new(&Key::from(key)))

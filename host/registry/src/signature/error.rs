@@ -38,6 +38,14 @@ pub enum SignatureError {
         /// The setting that requires a signature.
         requirement: String,
     },
+    /// A signature is required, and no rule says whose.
+    #[error(
+        "signatures are required (`enforcement.requireSignature`), and no `trust` rule covers {artifact}"
+    )]
+    NoRule {
+        /// Reference and digest of the artifact.
+        artifact: String,
+    },
     /// An artifact has signatures, none of which is trusted.
     #[error("no signature of {artifact} is trusted: {}", reasons.join("; "))]
     Untrusted {
@@ -48,7 +56,7 @@ pub enum SignatureError {
     },
     /// The registry failed while signatures were read.
     #[error(transparent)]
-    Registry(#[from] RegistryError),
+    Registry(Box<RegistryError>),
 }
 
 impl SignatureError {
@@ -65,11 +73,15 @@ impl SignatureError {
     /// Returns what the user can do.
     fn remedies(&self) -> Vec<String> {
         let remedies: &[&str] = match self {
-            Self::PasswordRequired | Self::WrongPassword => &[
-                "type the password at the prompt, or set MIMIR_KEY_PASSWORD for one command",
-            ],
+            Self::PasswordRequired | Self::WrongPassword => {
+                &["type the password at the prompt, or set MIMIR_KEY_PASSWORD for one command"]
+            }
             Self::Unsigned { .. } => &[
                 "ask the author to sign it: mimir tools push --sign KEY",
+                "mimir help signatures",
+            ],
+            Self::NoRule { .. } => &[
+                "add a rule with the keys of the registry to `trust`",
                 "mimir help signatures",
             ],
             Self::Untrusted { .. } => &[
@@ -85,10 +97,22 @@ impl SignatureError {
 /// Maximum length of a reason in bytes.
 const MAX_REASON: usize = 300;
 
+impl From<RegistryError> for SignatureError {
+    fn from(error: RegistryError) -> Self {
+        Self::Registry(Box::new(error))
+    }
+}
+
 impl From<SignatureError> for ToolError {
     fn from(error: SignatureError) -> Self {
+        let error = match error {
+            SignatureError::Registry(error) => return (*error).into(),
+            other => other,
+        };
         let code = match &error {
+            SignatureError::Registry(error) => error.code(),
             SignatureError::Unsigned { .. }
+            | SignatureError::NoRule { .. }
             | SignatureError::Untrusted { .. }
             | SignatureError::UnknownKey => ToolErrorCode::PolicyDenied,
             SignatureError::PasswordRequired | SignatureError::WrongPassword => {
@@ -97,12 +121,6 @@ impl From<SignatureError> for ToolError {
             SignatureError::Key(_)
             | SignatureError::Malformed { .. }
             | SignatureError::Settings(_) => ToolErrorCode::InvalidInput,
-            SignatureError::Registry(_) => {
-                let SignatureError::Registry(error) = error else {
-                    return ToolError::internal(error);
-                };
-                return error.into();
-            }
         };
         let remedies = error.remedies();
         ToolError::new(code, error.to_string()).with_remedies(remedies)

@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 use super::SignatureError;
 use super::encrypted_key;
 use super::pem;
+use crate::digest::OciDigest;
 
 /// Label of a public key in PEM.
 const PUBLIC: &str = "PUBLIC KEY";
@@ -158,7 +159,7 @@ impl VerifyingKey {
 
     /// Returns the ID: the SHA-256 of the DER as lower-case hexadecimal digits.
     pub fn id(&self) -> String {
-        mimir_core::text::hex(&self.fingerprint())
+        OciDigest::from_sha256(self.fingerprint()).hex()
     }
 
     /// Returns the SHA-256 of the DER.
@@ -205,9 +206,8 @@ impl SigningKey {
     /// Generates a key with random numbers of the operating system.
     pub fn generate(algorithm: KeyAlgorithm) -> Result<Self, SignatureError> {
         let random = SystemRandom::new();
-        let failed = |_| {
-            SignatureError::Key("the operating system returned no random numbers".to_owned())
-        };
+        let failed =
+            |_| SignatureError::Key("the operating system returned no random numbers".to_owned());
         let pkcs8 = match algorithm {
             KeyAlgorithm::EcdsaP256 => {
                 let document =
@@ -292,7 +292,9 @@ impl SigningKey {
         match &self.pair {
             KeyPair::Ecdsa(pair) => {
                 let signature = pair.sign(&SystemRandom::new(), message).map_err(|_| {
-                    SignatureError::Key("the operating system returned no random numbers".to_owned())
+                    SignatureError::Key(
+                        "the operating system returned no random numbers".to_owned(),
+                    )
                 })?;
                 Ok(signature.as_ref().to_vec())
             }
@@ -312,5 +314,7 @@ fn key_text(text: &[u8]) -> Result<&str, SignatureError> {
 }
 
 fn not_pem(kind: &str) -> SignatureError {
-    SignatureError::Key(format!("expected a {kind} key in PEM (`-----BEGIN …-----`)"))
+    SignatureError::Key(format!(
+        "expected a {kind} key in PEM (`-----BEGIN …-----`)"
+    ))
 }
