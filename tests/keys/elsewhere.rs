@@ -6,11 +6,37 @@ use std::fs;
 use crate::conventions::root;
 
 mod mcp;
+mod roles;
 
 /// A key, and the file and name of the test for it.
 type Shown = (&'static str, &'static str, &'static str);
 
 const SHOWN: &[Shown] = &[
+    (
+        "trust[].registry",
+        "host/registry/src/signature/tests.rs",
+        "most_specific_rule_counts_and_teams_come_first",
+    ),
+    (
+        "trust[].keys",
+        "host/registry/src/signature/tests.rs",
+        "another_key_another_artifact_and_other_statements_are_refused",
+    ),
+    (
+        "trust[].identities[].issuer",
+        "host/registry/src/signature/keyless_tests.rs",
+        "keyless_attack_on_each_link_is_refused",
+    ),
+    (
+        "trust[].identities[].subject",
+        "host/registry/src/signature/keyless_tests.rs",
+        "keyless_attack_on_each_link_is_refused",
+    ),
+    (
+        "trustRoot",
+        "host/cli/tests/suite/signing_keys.rs",
+        "trust_settings_that_cannot_be_used_are_reported",
+    ),
     (
         "toolDiscovery",
         "host/mcp/tests/discovery.rs",
@@ -217,6 +243,16 @@ const SHOWN: &[Shown] = &[
         "embeddings_key_is_sent_only_in_the_header",
     ),
     (
+        "registries.mirrors.*",
+        "host/cli/tests/suite/registries.rs",
+        "registry_mirrors_are_tried_first",
+    ),
+    (
+        "registries.catalogs",
+        "host/cli/tests/suite/registries.rs",
+        "tools_search_shows_the_same_name_of_two_catalogs",
+    ),
+    (
         "browser.listTools",
         "host/cli/tests/suite/browser.rs",
         "browser_tools_are_listed_or_searched",
@@ -397,6 +433,61 @@ const SHOWN: &[Shown] = &[
         "agent_compaction_setting_selects_summary_or_trimming",
     ),
     (
+        "teams.enabled",
+        "host/cli/tests/suite/team_bundles.rs",
+        "team_of_an_administrator_needs_no_answer_and_cannot_be_left",
+    ),
+    (
+        "teams.orgId",
+        "host/cli/tests/suite/team_bundles.rs",
+        "team_block_of_a_project_or_an_incomplete_one_is_refused",
+    ),
+    (
+        "teams.reference",
+        "host/cli/tests/suite/team_bundles.rs",
+        "team_block_of_a_project_or_an_incomplete_one_is_refused",
+    ),
+    (
+        "teams.keys",
+        "host/cli/tests/suite/team_bundles.rs",
+        "team_block_of_a_project_or_an_incomplete_one_is_refused",
+    ),
+    (
+        "teams.features.sharedTools",
+        "host/cli/tests/suite/team_bundles.rs",
+        "team_of_an_administrator_needs_no_answer_and_cannot_be_left",
+    ),
+    (
+        "teams.refreshMinutes",
+        "host/app/src/teams/refresh/tests.rs",
+        "team_refresh_follows_refresh_minutes",
+    ),
+    (
+        "teams.maxAgeHours",
+        "host/app/src/teams/refresh/tests.rs",
+        "team_is_outdated_after_max_age_hours",
+    ),
+    (
+        "enforcement.disableLocalTools",
+        "host/cli/tests/suite/team_bundles.rs",
+        "enforcement_disable_local_tools_leaves_out_custom_tools_with_the_reason",
+    ),
+    (
+        "enforcement.requireSignature",
+        "host/cli/tests/suite/team_bundles.rs",
+        "enforcement_require_signature_leaves_out_unsigned_tools",
+    ),
+    (
+        "enforcement.models",
+        "host/cli/tests/suite/team_bundles.rs",
+        "enforcement_models_refuse_other_models",
+    ),
+    (
+        "enforcement.allowTools",
+        "host/cli/tests/suite/team_bundles.rs",
+        "enforcement_allow_tools_refuses_all_others",
+    ),
+    (
         "agent.retries",
         "host/cli/tests/suite/agents.rs",
         "provider_rate_limit_is_retried_as_configured",
@@ -404,7 +495,7 @@ const SHOWN: &[Shown] = &[
 ];
 
 fn shown() -> impl Iterator<Item = &'static Shown> {
-    SHOWN.iter().chain(mcp::SHOWN)
+    SHOWN.iter().chain(mcp::SHOWN).chain(roles::SHOWN)
 }
 
 pub fn keys() -> impl Iterator<Item = &'static str> {

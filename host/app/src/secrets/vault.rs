@@ -10,6 +10,7 @@ use mimir_core::redact::{Redactor, Vault, VaultError};
 use parking_lot::Mutex;
 
 use super::{UserSecrets, variables};
+use crate::signing_keys::KEY_PASSWORD_VARIABLE;
 
 /// Vault of this user's secrets. Each call checks whether the file of secrets has changed.
 pub struct UserVault {
@@ -39,6 +40,12 @@ impl UserVault {
             secrets,
             configured: Mutex::default(),
         };
+        // The password of a key is no secret of tools, but it must not appear in their output either.
+        if std::env::var_os(KEY_PASSWORD_VARIABLE).is_some_and(|it| !it.is_empty()) {
+            let env = KEY_PASSWORD_VARIABLE.to_owned();
+            let secret = (env.clone(), SecretSettings { env });
+            vault.configured.lock().masked.push(secret);
+        }
         vault.set(config);
         vault
     }

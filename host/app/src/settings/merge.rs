@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use mimir_core::config::{AuditFailureMode, Config, ProviderSettings};
+use mimir_core::config::{
+    AuditFailureMode, Config, EnforcementSettings, ModelAllowList, ProviderSettings,
+};
 use mimir_core::policy::{PolicyError, PolicyFile, RuleSource};
 use mimir_core::{Policy, ToolError};
 use serde_yaml::Value;
@@ -12,7 +14,8 @@ use super::{ConfigFile, ConfigOwner, MergedSettings, key_lines};
 
 /// Merges the files. Team files must come first in the list; they override the others.
 pub fn merge_layers(files: &[ConfigFile]) -> Result<Config, ToolError> {
-    let teams = files.iter().take_while(|file| file.owner.is_team()).count();
+    let all = files;
+    let teams = all.iter().take_while(|file| file.owner.is_team()).count();
     let (teams, others) = files.split_at(teams);
     let mut config = below_teams(others)?;
     // In reverse, so that the machine-wide file is applied last and wins.
@@ -23,6 +26,17 @@ pub fn merge_layers(files: &[ConfigFile]) -> Result<Config, ToolError> {
     if files.iter().any(sets_refuse) {
         config.audit.on_failure = AuditFailureMode::Refuse;
     }
+    // No file lifts what another enforces.
+    config.enforcement =
+        EnforcementSettings::union(all.iter().map(|file| &file.config.enforcement));
+    let with_models = all
+        .iter()
+        .filter(|file| !file.config.enforcement.models.is_empty());
+    let lists = with_models.map(|file| ModelAllowList {
+        source: file.shown.clone(),
+        patterns: file.config.enforcement.models.clone(),
+    });
+    config.model_lists = lists.collect();
     Ok(config)
 }
 
@@ -56,6 +70,11 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
     if let Some(file) = last(|config| config.browser.is_some()) {
         config.browser.clone_from(&file.config.browser);
     }
+    // Roles of one file are in an order that says which of them applies.
+    if let Some(file) = last(|config| !config.roles.is_empty()) {
+        config.roles.clone_from(&file.config.roles);
+    }
+    config.trust = Config::merge_trust(ascending.iter().map(|file| &file.config));
     for (name, provider) in &mut config.providers {
         let blocks = ascending.iter();
         let blocks = blocks.filter_map(|file| file.config.providers.get(name));
@@ -149,6 +168,9 @@ pub fn policy_of_file(file: &ConfigFile) -> Result<PolicyFile, ToolError> {
     }
     if owner.is_team() {
         rules = rules.as_team();
+    }
+    if let Some(outdated) = &file.outdated {
+        rules = rules.with_outdated_team(outdated.clone());
     }
     Ok(rules)
 }
