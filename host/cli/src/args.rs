@@ -14,6 +14,7 @@ mod audit;
 mod call;
 mod command_hints;
 mod config;
+mod keys;
 mod mcp;
 mod parse;
 mod plugin_language;
@@ -21,12 +22,16 @@ mod policy;
 mod secrets;
 mod serve;
 mod setup;
+mod skills;
+mod team;
+mod team_authoring;
 mod tools;
 
 pub use approvals::ApprovalsCommand;
 pub use audit::{AuditCommand, AuditFilter};
 pub use call::CallArgs;
 pub use config::ConfigCommand;
+pub use keys::{KeysCommand, KeysNewArgs};
 pub use mcp::{AllowedTools, CodingAgent, McpAddArgs, McpCommand, ServerTrust};
 pub use parse::CliParseError;
 pub use plugin_language::PluginLanguage;
@@ -34,9 +39,16 @@ pub use policy::PolicyCommand;
 pub use secrets::SecretsCommand;
 pub use serve::ServeArgs;
 pub use setup::SetupArgs;
+pub use skills::{SkillsAddArgs, SkillsCommand, SkillsTrustArgs};
+pub use team::{TeamCommand, TeamJoinArgs};
+pub use team_authoring::{
+    TeamAddArgs, TeamApproveArgs, TeamAuthoringCommand, TeamInitArgs, TeamProposeArgs,
+    TeamPublishArgs, TeamRejectArgs,
+};
 pub use tools::{
     OpenApiImportArgs, PluginSourceArgs, ToolListCommand, ToolsAddArgs, ToolsBuildArgs,
-    ToolsCommand, ToolsDevArgs, ToolsImportCommand, ToolsTestArgs, ToolsTrustArgs, secret_need,
+    ToolsCommand, ToolsDevArgs, ToolsExportArgs, ToolsImportCommand, ToolsPushArgs, ToolsTestArgs,
+    ToolsTrustArgs, ToolsUpdateArgs, secret_need,
 };
 
 /// Runs tools for AI agents, each call in a fresh, bounded sandbox.
@@ -137,6 +149,17 @@ Examples:
         #[command(subcommand)]
         command: Option<ToolsCommand>,
     },
+    /// Install, trust and check skills: folders with instructions for agents
+    #[command(after_help = "\
+Examples:
+  mimir skills add registry.example.com/acme/pdf-forms:1.2
+  mimir skills trust pdf-forms   show its instructions, and grant what it requests
+  mimir skills                   list the skills and their state
+  mimir help skills              what skills are, and what they may do")]
+    Skills {
+        #[command(subcommand)]
+        command: Option<SkillsCommand>,
+    },
     /// Print the tools' definitions for a model
     Schema {
         /// Format of the definitions
@@ -204,10 +227,31 @@ Examples:
         #[command(subcommand)]
         command: PolicyCommand,
     },
+    /// Join a team, show and refresh its bundle; make and publish the bundles of a team
+    #[command(after_help = "\
+Examples:
+  mimir team join registry.example.com/acme/team:prod --key acme.pub
+  mimir team status
+  mimir help teams         what a team can set, for members
+  mimir help team-admin    how bundles are made")]
+    Team {
+        #[command(subcommand)]
+        command: TeamCommand,
+    },
     /// Store, list and remove secrets for tools; values are never shown
     Secrets {
         #[command(subcommand)]
         command: Option<SecretsCommand>,
+    },
+    /// Generate, list and import keys for signatures
+    #[command(after_help = "\
+Examples:
+  mimir keys new release                 generate a key that signs
+  mimir keys show release                print the public key for others
+  mimir keys import partner.pub partner  store a public key to trust")]
+    Keys {
+        #[command(subcommand)]
+        command: Option<KeysCommand>,
     },
     /// List and revoke stored approvals
     Approvals {

@@ -16,6 +16,7 @@ mod explain;
 mod help;
 mod init;
 mod interrupt;
+mod keys;
 mod licences;
 mod man_pages;
 mod mcp;
@@ -26,17 +27,26 @@ mod run;
 mod secrets;
 mod serve;
 mod setup;
+mod skills;
+mod team;
+mod team_authoring;
 mod toolchains;
 mod tools;
 mod tools_add;
 mod tools_build;
 mod tools_check;
 mod tools_dev;
+mod tools_export;
 mod tools_import;
 mod tools_new;
+mod tools_push;
 mod tools_remove;
+mod tools_search_catalogs;
 mod tools_test;
 mod tools_trust;
+mod tools_update;
+mod tools_vendor;
+mod tools_verify;
 mod undo;
 
 pub use help::HelpPage;
@@ -53,6 +63,7 @@ pub async fn run(args: CliArgs) -> CommandResult {
         CliCommand::Init => init::run(globals),
         CliCommand::Call(args) => call::run(globals, args).await,
         CliCommand::Tools { command } => tools::run(globals, command).await,
+        CliCommand::Skills { command } => skills::run(globals, command.unwrap_or_default()).await,
         CliCommand::Schema { format, tools } => definitions::run(globals, format, &tools).await,
         CliCommand::Run(args) => run::run(globals, args).await,
         CliCommand::Chat(args) => chat::run(globals, args).await,
@@ -64,7 +75,9 @@ pub async fn run(args: CliArgs) -> CommandResult {
             PolicyCommand::Check { watch } => policy_check::run(globals, watch).await,
             PolicyCommand::Accept { yes } => policy_accept::run(globals, yes),
         },
+        CliCommand::Team { command } => team::run(globals, command).await,
         CliCommand::Secrets { command } => secrets::run(globals, &command.unwrap_or_default()),
+        CliCommand::Keys { command } => keys::run(globals, &command.unwrap_or_default()),
         CliCommand::Approvals { command } => approvals::run(globals, &command.unwrap_or_default()),
         CliCommand::Undo(args) => undo::run(globals, &args),
         CliCommand::Redact { rules: true } => redact::rules(globals.printer()),

@@ -36,6 +36,8 @@ mod days;
 // A disk that becomes full in the middle of a write. A file size limit simulates it: the system fails writes beyond
 // the limit with an error, as it would for a full disk.
 mod disk;
+// `mimir tools export`, and the components that it writes.
+mod exports;
 // `mimir tools add URL`: downloads a component, checks the request like any other, and installs it only if its digest
 // matches.
 mod fetched;
@@ -60,6 +62,8 @@ mod logins;
 mod mcp;
 // `mimir mcp` on every platform: settings, import from agents, servers over HTTP, mimir as a server of mimir.
 mod mcp_settings;
+// `mimir tools add npm:PACKAGE`: components and toolsets in packages of npm.
+mod npm_sources;
 // npm packages as servers: downloaded from a local registry, pinned, and started in the sandbox.
 mod packages;
 // `mimir tools` in a terminal, driven by tmux.
@@ -76,6 +80,8 @@ mod process;
 mod programs;
 // `run_tests` and `format_code` on small projects of each ecosystem.
 mod project;
+// `mimir tools add`, `push`, `update`, `search`, `verify` and `vendor` with a registry on a local port.
+mod registries;
 // `mimir redact` in a shell.
 mod redact;
 // The tool `git` in repositories that try to run programs, and in those whose result must mention what it leaves out.
@@ -98,16 +104,23 @@ mod second_forms;
 mod serve;
 // `mimir serve --http`: access control, both protocol generations, and shutdown.
 mod serve_http;
+mod serve_roles;
 // Third-party MCP servers: selective starts, review of their tools, and import of agents' settings.
 mod servers;
+// `mimir skills`, and the tool `load_skill`: skills of folders, checkouts and changed files, and their permissions.
+mod skills;
 // Stored values of tools in YAML files, and their requests to the model.
 mod storage;
 // `mimir setup`: the config files of agents, and the first minute.
 mod setup;
+// `mimir keys`, and trust settings that cannot be used.
+mod signing_keys;
 // `mimir tools enable` and `disable`: their output, and that they change nothing else.
 mod switch;
 // A team's policy file, which takes precedence over the user's and the project's.
 mod team;
+mod team_authoring;
+mod team_bundles;
 // `mimir tools`: its output, compared with the screens of the specification.
 mod tools;
 // Plugins in TypeScript: built without Node, and called like any other component.
