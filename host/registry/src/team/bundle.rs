@@ -25,7 +25,7 @@ pub const BLOB_MEDIA_TYPE: &str = "application/octet-stream";
 pub const BUNDLE_ENVELOPE_FILE: &str = "team.json";
 
 /// Maximum size of an envelope in bytes.
-pub const MAX_ENVELOPE_SIZE: u64 = 8 << 20;
+pub const MAX_ENVELOPE_SIZE: u64 = 4 << 20;
 
 /// Maximum size of a blob in bytes.
 pub const MAX_BLOB_SIZE: u64 = 128 << 20;
