@@ -173,6 +173,7 @@ fn tool(engines: Arc<CodeEngines>, access: DirectoryAccess, callable: Vec<String
         changes: None,
         assessed: false,
         off: false,
+        enforced: false,
         token_cost: None,
         backend: Arc::new(Runs(engines)),
     }

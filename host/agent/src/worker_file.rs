@@ -341,7 +341,7 @@ impl Worker {
                 (ToolGroup::Memory, _) => drop(sets.memory?),
                 (ToolGroup::System, _) => return None,
             },
-            ToolSource::Custom => {
+            ToolSource::Custom | ToolSource::Teams => {
                 if self.has_own(WorkerOwnToolset::Module) {
                     return None;
                 }
@@ -365,7 +365,6 @@ impl Worker {
                 let unmatched = unmatched.get(server).copied();
                 own.approval = tool_approval(tool, &toolset.approval, unmatched);
             }
-            ToolSource::Teams => return None,
         }
         Some(own)
     }
@@ -448,20 +447,21 @@ fn tool_approval(tool: &Tool, set: &ApprovalDefaults, unmatched: Option<Decision
 /// only the whole name matches.
 fn matches_name(tool: &Tool, name: &str) -> bool {
     let is_own_name = || match tool.source {
-        ToolSource::Custom => {
+        ToolSource::Custom | ToolSource::Teams => {
             let name = snake(name);
             tool.own_name() == name || tool.name().as_str() == name
         }
         ToolSource::Mcp => server_of(tool).is_some_and(|server| {
             tool.name().as_str() == format!("mcp_{}_{}", mcp_snake(server), mcp_snake(name))
         }),
-        ToolSource::BuiltIn | ToolSource::Teams => false,
+        ToolSource::BuiltIn => false,
     };
     tool.answers_to(name) || is_own_name()
 }
 
 /// Returns true if a custom tool comes from the given file of `.mimir/tools`, or from the plugin built from that
-/// TypeScript or JavaScript module. Folders are ignored, and the file extension is optional.
+/// TypeScript or JavaScript module, or if a team's tool comes from a file of this name. Folders are ignored, and the file
+/// extension is optional.
 fn is_in_module(tool: &Tool, module: &str) -> bool {
     let file_name = |path: &str| {
         path.rsplit(['/', '\\'])
@@ -479,7 +479,7 @@ fn is_in_module(tool: &Tool, module: &str) -> bool {
         Some(extension == "wasm" && is_source && named_stem == stem)
     };
     let matches = own == named || stem == named || is_built_from() == Some(true);
-    tool.source == ToolSource::Custom && matches
+    matches && matches!(tool.source, ToolSource::Custom | ToolSource::Teams)
 }
 
 fn is_from_server(tool: &Tool, server: &str) -> bool {

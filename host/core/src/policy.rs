@@ -30,6 +30,7 @@ mod path_arguments;
 mod policy_file;
 mod regex_budget;
 mod remedies;
+mod roles;
 mod rules;
 mod source;
 mod spelling;
@@ -50,11 +51,14 @@ pub(crate) use tool_forms::{equivalent_tool_name, is_inner_form, resolve_called_
 
 pub use commands::WorkerCommandRules;
 pub use error::PolicyError;
-pub use policy_file::PolicyFile;
+pub use policy_file::{OutdatedTeam, PolicyFile};
 pub use source::RuleSource;
 pub use unused_rules::{UnusedSetting, UnusedSettingKind};
 
+pub(crate) use roles::CallerBudget;
+
 pub(crate) use commands::{CommandCheck, command_in_arguments, only_reads};
+use roles::{CompiledRole, FileRoles};
 use tool_settings::SettingsByTool;
 
 /// Approximate token budget for the tool definitions shown to agents: a tenth of a common context window. Other tools
@@ -78,6 +82,10 @@ pub struct Policy {
     discovery: (ToolDiscovery, Option<u64>),
     untrusted_marking: UntrustedMarking,
     lease_days: u32,
+    /// The roles of users.
+    roles: FileRoles,
+    /// The role whose restrictions are among the files.
+    role: Option<Arc<CompiledRole>>,
     /// The path rules of each tool, compiled at its first call.
     paths: Arc<Mutex<HashMap<String, PathRules>>>,
 }
@@ -101,6 +109,8 @@ impl Policy {
     /// Combines the settings and limits of the merged config with the rules of its files.
     pub fn from_files(merged: &Config, files: Vec<PolicyFile>) -> Self {
         Self {
+            roles: Self::select_roles(merged, &files),
+            role: None,
             files,
             settings: SettingsByTool::new(merged),
             limits: merged.limits(),
@@ -146,6 +156,9 @@ impl Policy {
     /// Returns true if the tool may be listed and called at all.
     pub fn is_enabled(&self, tool: &Tool) -> bool {
         let disables = |file: &PolicyFile| {
+            if !file.can_disable(tool) {
+                return false;
+            }
             let mut settings = file.settings.restricting(tool);
             settings.any(|(_, settings)| settings.enabled == Some(false))
         };

@@ -93,7 +93,12 @@ impl Registry {
         let name = tool.name();
         let reason = match holder {
             Some(holder) => format!(
-                "the name `{name}` belongs to {holder}, which was granted; {}, or give the server another `prefix`",
+                "the name `{name}` belongs to {holder}{}; {}, or give the server another `prefix`",
+                if holder.starts_with("team:") {
+                    ""
+                } else {
+                    ", which was granted"
+                },
                 other_name(tool)
             ),
             None => format!(
@@ -188,6 +193,15 @@ impl Registry {
     #[must_use]
     pub fn only(&self, mut keep: impl FnMut(&Tool) -> bool) -> Self {
         self.map_tools(|tool| keep(tool).then(|| Arc::clone(tool)))
+    }
+
+    /// Returns a registry with the tools of one source, and with the reports about all tools that were left out.
+    #[must_use]
+    pub fn only_source(&self, source: ToolSource) -> Self {
+        Self {
+            quarantined: self.quarantined.clone(),
+            ..self.only(|tool| tool.source == source)
+        }
     }
 
     /// Returns a registry with the tools that `choose` returns, and without those for which it returns `None`. Names
@@ -298,7 +312,7 @@ fn other_name(tool: &Tool) -> String {
 }
 
 /// Returns the contested names: names used by several sources for which the first source does not win by default. Each
-/// comes with the location of the only granted source, if there is exactly one. Names of built-in tools are never
+/// comes with the location of the team's tool, else of the only granted source, if there is exactly one. Names of built-in tools are never
 /// contested.
 fn contested(tools: &[Tool]) -> HashMap<String, Option<String>> {
     let mut by_name: HashMap<&str, Vec<&Tool>> = HashMap::new();
@@ -313,6 +327,10 @@ fn contested(tools: &[Tool]) -> HashMap<String, Option<String>> {
         let has = |source: ToolSource| tools.iter().any(|tool| tool.source == source);
         if !has_several || has(ToolSource::BuiltIn) {
             return None;
+        }
+        // No other source takes the name of a team's tool, with or without a grant.
+        if let Some(team) = tools.iter().find(|tool| tool.source == ToolSource::Teams) {
+            return Some((name.to_owned(), Some(team.origin.location.clone())));
         }
         let mut granted = tools.iter().filter(|tool| tool.trust == ToolTrust::Trusted);
         let holder = match (granted.next(), granted.next()) {

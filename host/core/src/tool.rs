@@ -124,6 +124,9 @@ pub enum ToolSource {
 }
 
 impl ToolSource {
+    /// All sources, in the order in which their tools are loaded.
+    pub const ALL: [Self; 4] = [Self::BuiltIn, Self::Teams, Self::Mcp, Self::Custom];
+
     /// Returns the spelling used in files and output.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -302,6 +305,8 @@ pub struct Tool {
     pub assessed: bool,
     /// True if the tool's file disables it. The settings can enable it.
     pub off: bool,
+    /// True if a team requires the tool: files of users and projects cannot disable it.
+    pub enforced: bool,
     /// Number of prompt tokens stated by the author, which overrides the estimate.
     pub token_cost: Option<u32>,
     /// The backend that runs its calls.
@@ -333,6 +338,7 @@ impl Tool {
             flags: Vec::new(),
             assessed: false,
             off: false,
+            enforced: false,
             token_cost: None,
             backend,
         }
@@ -366,6 +372,13 @@ impl Tool {
         self
     }
 
+    /// Sets whether a team requires the tool.
+    #[must_use]
+    pub fn with_enforced(mut self, enforced: bool) -> Self {
+        self.enforced = enforced;
+        self
+    }
+
     /// Sets the number of prompt tokens stated by the author.
     #[must_use]
     pub fn with_token_cost(mut self, token_cost: Option<u32>) -> Self {
@@ -383,6 +396,23 @@ impl Tool {
         let name = self.name().as_str();
         name.strip_prefix(self.origin.prefix.as_str())
             .unwrap_or(name)
+    }
+
+    /// Returns the argument of `mimir tools trust` that names the plugin of this tool, quoted for a shell: the tool's
+    /// name, or the path of a component that is outside of `.mimir/tools`, such as in an exported bundle.
+    pub fn trust_argument(&self) -> String {
+        let location = self.origin.location.as_str();
+        let is_outside = !location.starts_with(".mimir/") && location.contains('/');
+        if self.source != ToolSource::Custom || !is_outside || !location.ends_with(".wasm") {
+            return self.name().to_string();
+        }
+        let is_plain = |c: char| c.is_alphanumeric() || "/.-_=@:,+%".contains(c);
+        let shown = crate::text::visible(location);
+        if shown.chars().all(is_plain) {
+            shown
+        } else {
+            format!("'{}'", shown.replace('\'', r"'\''"))
+        }
     }
 
     /// Returns the needs that an approval gives to a call of a plugin without a grant: all needs, except for the kinds

@@ -34,7 +34,7 @@ pub fn named_folder(path: &str, access: DirectoryAccess) -> FileNeed {
 /// Returns true if the tool belongs to a component that was not written for mimir and cannot declare its needs. A
 /// person grants rights to it by name.
 pub fn is_foreign(tool: &Tool) -> bool {
-    !tool.origin.declares_needs && tool.source == ToolSource::Custom
+    !tool.origin.declares_needs && matches!(tool.source, ToolSource::Custom | ToolSource::Teams)
 }
 
 /// Returns true if hosts can be named for a tool: it can send requests, but cannot declare hosts.
@@ -81,7 +81,8 @@ pub fn lacks_files(tool: &Tool, rights: &Needs) -> bool {
 pub fn files_remedy(tool: &Tool) -> String {
     let name = tool.name();
     format!(
-        "`{name}` was granted no files; `mimir tools trust {name} --read DIR` (or `--write DIR`) grants it a folder"
+        "`{name}` was granted no files; `mimir tools trust {} --read DIR` (or `--write DIR`) grants it a folder",
+        tool.trust_argument()
     )
 }
 

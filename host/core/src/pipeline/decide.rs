@@ -237,7 +237,7 @@ fn evaluate_outgoing_data(
             late,
         );
     }
-    if request.is_some() || matches!(tool.source, ToolSource::Mcp | ToolSource::Teams) {
+    if request.is_some() || tool.source == ToolSource::Mcp {
         leak::ask_about_argument_secrets(&checked.redactor, checked.arguments(), late);
     }
 }

@@ -160,8 +160,10 @@ fn reads_own_data(tool: &Tool) -> bool {
         ToolSource::BuiltIn => {
             !matches!(tool.definition.group, ToolGroup::Net | ToolGroup::Browser)
         }
-        ToolSource::Custom => !needs.files.is_empty() || !needs.commands.is_empty(),
-        ToolSource::Mcp | ToolSource::Teams => false,
+        ToolSource::Custom | ToolSource::Teams => {
+            !needs.files.is_empty() || !needs.commands.is_empty()
+        }
+        ToolSource::Mcp => false,
     }
 }
 
@@ -171,7 +173,7 @@ fn is_network_tool(tool: &Tool) -> bool {
 }
 
 /// Returns the default trust level of a tool's results. Results of built-in tools for local data are trusted, and those
-/// of a granted custom tool that can reach no host, command or model, whose output it could pass on. All other results
+/// of a granted custom tool or tool of a team that can reach no host, command or model, whose output it could pass on. All other results
 /// are untrusted.
 fn default_trust(tool: &Tool) -> TrustLevel {
     let needs = &tool.definition.needs;
@@ -182,7 +184,9 @@ fn default_trust(tool: &Tool) -> TrustLevel {
             TrustLevel::User
         }
         (ToolSource::BuiltIn, ToolGroup::Net | ToolGroup::Browser) => TrustLevel::Untrusted,
-        (ToolSource::Custom, _) if tool.trust == ToolTrust::Trusted && is_isolated => {
+        (ToolSource::Custom | ToolSource::Teams, _)
+            if tool.trust == ToolTrust::Trusted && is_isolated =>
+        {
             TrustLevel::Verified
         }
         (ToolSource::Custom | ToolSource::Mcp | ToolSource::Teams, _) => TrustLevel::Untrusted,

@@ -12,6 +12,7 @@ use crate::decision::{
 };
 use crate::outcome::{ContentLabel, DataClass, TrustLevel};
 use crate::redact::{MaskSummary, SecretDigest};
+use crate::skill_grant::SkillGrant;
 use crate::tool::{Tool, ToolGroup, ToolSource};
 
 use super::effect::OutgoingRequest;
@@ -39,6 +40,8 @@ struct SessionState {
     /// The origin of the first sensitive content.
     sensitive: Option<String>,
     approvals: Vec<SessionAnswer>,
+    /// The permissions of the skills that the session uses.
+    skills: Vec<SkillGrant>,
     /// The rules whose masks were in results of the session, with digests of the masked values.
     masked: BTreeMap<String, BTreeSet<SecretDigest>>,
     /// Runs of characters in fetched pages, which requests may contain.
@@ -96,9 +99,9 @@ impl EgressPath<'_> {
     /// commands are evaluated separately.
     pub(super) fn for_tool(tool: &Tool, confined: bool) -> Self {
         let needs = &tool.definition.needs;
-        // Servers, models and tools of a team run outside mimir's control.
+        // Servers and models run outside mimir's control.
         let is_unmonitored = needs.model
-            || matches!(tool.source, ToolSource::Mcp | ToolSource::Teams)
+            || tool.source == ToolSource::Mcp
             || (!needs.commands.is_empty() && !confined);
         let is_networked = matches!(tool.definition.group, ToolGroup::Net | ToolGroup::Browser);
         if is_unmonitored || (is_networked && needs.hosts.is_empty()) {
@@ -349,6 +352,20 @@ impl PipelineSession {
             .approvals
             .retain(|answer| answer.approval.id != approval.id);
         state.approvals.push(SessionAnswer { approval, listed });
+    }
+
+    /// Applies the permissions of a skill until the session ends, instead of those that the skill had before.
+    pub(super) fn activate_skill(&self, grant: SkillGrant) {
+        let mut state = lock(&self.0);
+        state.skills.retain(|known| known.skill != grant.skill);
+        if !grant.permissions.is_empty() {
+            state.skills.push(grant);
+        }
+    }
+
+    /// Returns the permissions of the skills that the session uses.
+    pub(super) fn skills(&self) -> Vec<SkillGrant> {
+        lock(&self.0).skills.clone()
     }
 
     fn has_listed(&self) -> bool {

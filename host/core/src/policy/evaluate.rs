@@ -56,8 +56,13 @@ impl Policy {
         }
         for file in &self.files {
             let before = evaluation.reasons().len();
-            file.evaluate_enabled(tool, evaluation);
-            file.lists.evaluate(tool, &file.source, evaluation);
+            if file.can_disable(tool) {
+                file.evaluate_enabled(tool, evaluation);
+                file.lists.evaluate(tool, &file.source, evaluation);
+                let source = &file.source;
+                file.lists.evaluate_enforcement(tool, source, evaluation);
+            }
+            file.evaluate_outdated_team(tool, evaluation);
             is_set_by_person |=
                 file.evaluate_tool_approval(tool, evaluation) && file.permissions_apply();
             file.mark_reasons(before, evaluation);
@@ -73,7 +78,7 @@ impl PolicyFile {
         if !self.is_accepted {
             evaluation.withhold(from, WithheldCause::Unaccepted);
         }
-        if self.is_worker() {
+        if self.only_restricts() {
             evaluation.withhold(from, WithheldCause::Narrowed);
         }
         if self.has_untrusted_text || !self.is_accepted {
@@ -93,7 +98,11 @@ impl PolicyFile {
         evaluation: &mut PolicyEvaluation,
     ) -> bool {
         let mut replaces_default = false;
+        let can_disable = self.can_disable(tool);
         let mut push = |key: String, decision: Decision, text: String| {
+            if decision == Decision::Deny && !can_disable {
+                return;
+            }
             let reason = DecisionReason {
                 layer: PolicyLayer::ToolApproval,
                 decision,
@@ -151,6 +160,28 @@ impl PolicyFile {
             replaces_default = tool.definition.silent;
         }
         replaces_default
+    }
+
+    /// Returns true if the file can switch the tool off: a tool that a team requires can only be switched off by teams,
+    /// for a worker by the worker's file, and for a user by the user's role.
+    pub(super) fn can_disable(&self, tool: &Tool) -> bool {
+        !tool.enforced || self.is_team() || self.only_restricts()
+    }
+
+    fn evaluate_outdated_team(&self, tool: &Tool, evaluation: &mut PolicyEvaluation) {
+        let Some(outdated) = &self.outdated_team else {
+            return;
+        };
+        let location = &tool.origin.location;
+        if tool.source == ToolSource::Teams && location.starts_with(&outdated.locations) {
+            evaluation.push(DecisionReason {
+                layer: PolicyLayer::ToolPolicy,
+                decision: Decision::Deny,
+                source: self.source.file().to_owned(),
+                rule: outdated.limit.clone(),
+                text: outdated.text.clone(),
+            });
+        }
     }
 
     fn evaluate_enabled(&self, tool: &Tool, evaluation: &mut PolicyEvaluation) {

@@ -12,6 +12,7 @@ use crate::tool::ToolName;
 use super::commands::{CommandRules, WorkerCommandRules};
 use super::danger::DangerRules;
 use super::regex_budget::{self, RegexBudget};
+use super::roles::FileRoles;
 use super::rules::ArgumentRules;
 use super::tool_lists::ToolLists;
 use super::tool_settings::SettingsByTool;
@@ -19,13 +20,26 @@ use super::{PolicyError, RuleSource};
 
 /// The rank of a file among the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PolicyFileRank {
+pub(super) enum PolicyFileRank {
     /// A settings file of the user or the project.
     Settings,
     /// A team's file: its denials and limits override every other file.
     Team,
     /// A worker's file: it can deny and ask, but not allow.
     Worker,
+    /// The restrictions of a role of users: they can deny and ask, but not allow.
+    Role,
+}
+
+/// A team whose bundle is too old or has expired.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutdatedTeam {
+    /// Begin of the locations of the team's tools.
+    pub locations: String,
+    /// The limit that was exceeded, such as `teams.maxAgeHours`.
+    pub limit: String,
+    /// The explanation, with the remedy.
+    pub text: String,
 }
 
 /// The rules of one settings file. Files are evaluated separately, so that a denial in any file always holds. The
@@ -43,6 +57,9 @@ pub struct PolicyFile {
     pub(super) approval: ApprovalDefaults,
     pub(super) is_accepted: bool,
     pub(super) has_untrusted_text: bool,
+    pub(super) roles: FileRoles,
+    /// Why no tool of a team can be called, if the team's bundle is too old.
+    pub(super) outdated_team: Option<OutdatedTeam>,
     rank: PolicyFileRank,
 }
 
@@ -52,7 +69,7 @@ impl PolicyFile {
     /// # Errors
     /// Reports the first invalid value, with its line.
     pub fn new(config: &Config, source: impl Into<RuleSource>) -> Result<Self, PolicyError> {
-        let source = source.into();
+        let source = Arc::new(source.into());
         for (name, server) in &config.mcp.servers {
             server.check(name).map_err(|error| PolicyError::Rule {
                 location: source.at(&format!("mcp.servers.{name}")),
@@ -89,6 +106,13 @@ impl PolicyFile {
             location: source.at("browser"),
             text,
         })?;
+        if let Some((at, fault)) = config.enforcement.bad_model_pattern() {
+            let key = format!("enforcement.models[{at}]");
+            return Err(PolicyError::Rule {
+                location: source.at(&key),
+                text: format!("{key}: {fault}"),
+            });
+        }
         let mut budget = RegexBudget::default();
         let mut danger = BTreeMap::new();
         for name in config.approval.tools.keys() {
@@ -121,7 +145,11 @@ impl PolicyFile {
             })
         });
         Ok(Self {
-            lists: Arc::new(ToolLists::new(&config.policy, &source)?),
+            lists: Arc::new(ToolLists::new(
+                &config.policy,
+                &config.enforcement,
+                &source,
+            )?),
             rules: Arc::new(ArgumentRules::new(
                 shared.chain(of_tools),
                 &source,
@@ -134,8 +162,10 @@ impl PolicyFile {
             approval: config.approval.clone(),
             is_accepted: true,
             has_untrusted_text: false,
+            roles: FileRoles::new(&config.roles, &source, &mut budget)?,
+            outdated_team: None,
             rank: PolicyFileRank::Settings,
-            source: Arc::new(source),
+            source,
         })
     }
 
@@ -174,6 +204,13 @@ impl PolicyFile {
         self
     }
 
+    /// Refuses the calls of a team's tools, because the team's bundle is too old. The rules of the file stay in force.
+    #[must_use]
+    pub fn with_outdated_team(mut self, outdated: OutdatedTeam) -> Self {
+        self.outdated_team = Some(outdated);
+        self
+    }
+
     pub(super) fn is_team(&self) -> bool {
         self.rank == PolicyFileRank::Team
     }
@@ -182,9 +219,18 @@ impl PolicyFile {
         self.rank == PolicyFileRank::Worker
     }
 
-    /// Returns true if the file can allow calls: a person has accepted it, and it is not a worker's file.
+    /// Returns true for the rules of a worker or a role, which can deny and ask, but not allow.
+    pub(super) fn only_restricts(&self) -> bool {
+        matches!(self.rank, PolicyFileRank::Worker | PolicyFileRank::Role)
+    }
+
+    /// Returns true if the file can allow calls: a person has accepted it, and it does not only restrict.
     pub(super) fn permissions_apply(&self) -> bool {
-        self.is_accepted && !self.is_worker()
+        self.is_accepted && !self.only_restricts()
+    }
+
+    pub(super) fn set_rank(&mut self, rank: PolicyFileRank) {
+        self.rank = rank;
     }
 }
 

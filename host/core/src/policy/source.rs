@@ -26,6 +26,11 @@ impl RuleSource {
         }
     }
 
+    /// Returns the name of the file.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
     /// Returns `file:line` of a key or its nearest enclosing key with a known line. Returns only the file name if no
     /// such line is known.
     pub fn at(&self, key: &str) -> String {

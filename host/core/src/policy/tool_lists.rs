@@ -2,32 +2,71 @@
 
 use globset::{Glob, GlobMatcher};
 
-use crate::config::ToolPolicy;
+use crate::config::{EnforcementSettings, RoleTools, ToolPolicy};
 use crate::decision::{Decision, DecisionReason, PolicyEvaluation, PolicyLayer};
 use crate::name_suggestions::did_you_mean;
-use crate::tool::{Tool, ToolGroup, ToolName};
+use crate::tool::{Tool, ToolGroup, ToolName, ToolSource};
 
 use super::error::PolicyError;
 use super::regex_budget::shorten;
 use super::source::RuleSource;
 use super::tool_forms::is_operation_of;
 
-/// The tool lists of one file.
-#[derive(Debug, Default)]
+/// The tool lists of one file or one role.
+#[derive(Debug)]
 pub(super) struct ToolLists {
+    /// The keys of the lists.
+    allow_key: String,
+    deny_key: String,
+    /// End of a reason that names the owner of a list.
+    owner: String,
     allow: ToolNamePatterns,
     deny: ToolNamePatterns,
     allow_groups: Vec<ToolGroup>,
     deny_groups: Vec<ToolGroup>,
+    /// `enforcement.allowTools`: names, and sources.
+    only: ToolNamePatterns,
+    only_sources: Vec<ToolSource>,
 }
 
 impl ToolLists {
-    pub(super) fn new(policy: &ToolPolicy, source: &RuleSource) -> Result<Self, PolicyError> {
+    pub(super) fn new(
+        policy: &ToolPolicy,
+        enforcement: &EnforcementSettings,
+        source: &RuleSource,
+    ) -> Result<Self, PolicyError> {
+        let (sources, names) = split_sources(&enforcement.allow_tools, source)?;
         Ok(Self {
+            allow_key: "policy.allow".to_owned(),
+            deny_key: "policy.deny".to_owned(),
+            owner: String::new(),
+            only: ToolNamePatterns::read("enforcement.allowTools", &names, source)?,
+            only_sources: sources,
             allow: ToolNamePatterns::read("policy.allow", &policy.allow, source)?,
             deny: ToolNamePatterns::read("policy.deny", &policy.deny, source)?,
             allow_groups: policy.groups.allow.clone(),
             deny_groups: policy.groups.deny.clone(),
+        })
+    }
+
+    /// Parses the lists of a role.
+    pub(super) fn for_role(
+        role: &str,
+        tools: &RoleTools,
+        source: &RuleSource,
+    ) -> Result<Self, PolicyError> {
+        let allow_key = format!("roles.{role}.tools.allow");
+        let deny_key = format!("roles.{role}.tools.deny");
+        Ok(Self {
+            allow: ToolNamePatterns::read(&allow_key, &tools.allow, source)?,
+            deny: ToolNamePatterns::read(&deny_key, &tools.deny, source)?,
+            allow_key,
+            deny_key,
+            owner: format!(" of the role `{role}`"),
+            allow_groups: Vec::new(),
+            deny_groups: Vec::new(),
+            only: ToolNamePatterns::default(),
+            only_sources: Vec::new(),
         })
     }
 
@@ -49,15 +88,19 @@ impl ToolLists {
             });
         };
         if let Some(at) = self.deny.find_entry(tool) {
-            let key = format!("policy.deny[{at}]");
-            let rule = format!("policy.deny: [{}]", self.deny.written[at]);
-            deny(&key, rule, format!("`{}` is in the deny list", tool.name()));
+            let list = &self.deny_key;
+            deny(
+                &format!("{list}[{at}]"),
+                format!("{list}: [{}]", self.deny.written[at]),
+                format!("`{}` is in the deny list{}", tool.name(), self.owner),
+            );
         }
         if !self.allow.written.is_empty() && self.allow.find_entry(tool).is_none() {
+            let list = &self.allow_key;
             deny(
-                "policy.allow",
-                format!("policy.allow: [{}]", self.allow.written.join(", ")),
-                format!("`{}` is not in the allow list", tool.name()),
+                list,
+                format!("{list}: [{}]", self.allow.written.join(", ")),
+                format!("`{}` is not in the allow list{}", tool.name(), self.owner),
             );
         }
         if let Some(at) = self.deny_groups.iter().position(|denied| *denied == group) {
@@ -84,15 +127,46 @@ impl ToolLists {
         }
     }
 
+    /// Adds a denial if `enforcement.allowTools` of the file does not name the tool.
+    pub(super) fn evaluate_enforcement(
+        &self,
+        tool: &Tool,
+        source: &RuleSource,
+        evaluation: &mut PolicyEvaluation,
+    ) {
+        let is_unrestricted = self.only.written.is_empty() && self.only_sources.is_empty();
+        if is_unrestricted
+            || self.only_sources.contains(&tool.source)
+            || self.only.find_entry(tool).is_some()
+        {
+            return;
+        }
+        let sources = self.only_sources.iter();
+        let sources = sources.map(|source| format!("{SOURCE_PREFIX}{}", source.as_str()));
+        let allowed: Vec<String> = sources.chain(self.only.written.iter().cloned()).collect();
+        evaluation.push(DecisionReason {
+            layer: PolicyLayer::ToolPolicy,
+            decision: Decision::Deny,
+            source: source.at("enforcement.allowTools"),
+            rule: format!("enforcement.allowTools: [{}]", allowed.join(", ")),
+            text: format!(
+                "`{}` is not among the tools that {} allows",
+                tool.name(),
+                source.file()
+            ),
+        });
+    }
+
     /// Finds entries that never match, match every tool, or contradict each other. Returns one line for each.
     pub(super) fn unused_entries(&self, tools: &[&Tool], source: &RuleSource) -> Vec<String> {
         let mut lines = Vec::new();
-        for (key, names) in [("policy.allow", &self.allow), ("policy.deny", &self.deny)] {
+        let keys = [(&self.allow_key, &self.allow), (&self.deny_key, &self.deny)];
+        for (key, names) in keys {
             lines.extend(names.unused_entries(key, tools, source));
         }
         for (key, names, effect) in [
-            ("policy.allow", &self.allow, "lets every tool be called"),
-            ("policy.deny", &self.deny, "refuses every tool"),
+            (&self.allow_key, &self.allow, "lets every tool be called"),
+            (&self.deny_key, &self.deny, "refuses every tool"),
         ] {
             for name in names.catch_all_entries() {
                 let location = source.at(key);
@@ -101,9 +175,10 @@ impl ToolLists {
         }
         let is_denied_too = |name: &&String| self.deny.written.contains(name);
         for name in self.allow.written.iter().filter(is_denied_too) {
-            let location = source.at("policy.allow");
+            let (allow, deny) = (&self.allow_key, &self.deny_key);
+            let location = source.at(allow);
             lines.push(format!(
-                "{location}: `{name}` is in policy.allow and in policy.deny; deny wins."
+                "{location}: `{name}` is in {allow} and in {deny}; deny wins."
             ));
         }
         for group in self
@@ -120,10 +195,49 @@ impl ToolLists {
         lines
     }
 
+    /// Finds entries of a role that match no tool. Returns one line for each. A role may refuse every tool.
+    pub(super) fn unused_role_entries(&self, tools: &[&Tool], source: &RuleSource) -> Vec<String> {
+        let mut lines = self.allow.unused_entries(&self.allow_key, tools, source);
+        lines.extend(self.deny.unused_entries(&self.deny_key, tools, source));
+        lines
+    }
+
     /// Finds entries of the deny list that match no tool. Returns one line for each.
     pub(super) fn unused_denials(&self, tools: &[&Tool], source: &RuleSource) -> Vec<String> {
         self.deny.unused_entries("policy.deny", tools, source)
     }
+}
+
+/// Begin of an entry of `enforcement.allowTools` that allows the tools of a source.
+const SOURCE_PREFIX: &str = "source:";
+
+/// Splits the entries of `enforcement.allowTools` into sources and names.
+fn split_sources(
+    entries: &[String],
+    source: &RuleSource,
+) -> Result<(Vec<ToolSource>, Vec<String>), PolicyError> {
+    let (mut sources, mut names) = (Vec::new(), Vec::new());
+    for (at, entry) in entries.iter().enumerate() {
+        let Some(named) = entry.strip_prefix(SOURCE_PREFIX) else {
+            names.push(entry.clone());
+            continue;
+        };
+        let mut known = ToolSource::ALL.into_iter();
+        let Some(known) = known.find(|known| known.as_str() == named) else {
+            let key = format!("enforcement.allowTools[{at}]");
+            let all = ToolSource::ALL.map(|known| format!("`{SOURCE_PREFIX}{}`", known.as_str()));
+            return Err(PolicyError::Rule {
+                location: source.at(&key),
+                text: format!(
+                    "{key}: `{}` is not a source: expected one of {}",
+                    shorten(entry),
+                    all.join(", ")
+                ),
+            });
+        };
+        sources.push(known);
+    }
+    Ok((sources, names))
 }
 
 /// Tool names, and globs over them.

@@ -108,10 +108,12 @@ fn is_newer(tool: &Tool) -> bool {
         && (tool.definition.group == ToolGroup::Browser || NEWER.contains(&tool.name().as_str()))
 }
 
-/// Returns true if a person has granted the tool's plugin, in this build or an earlier one.
+/// Returns true if a team shares the tool, or a person has granted its plugin, in this build or an earlier one.
 fn has_grant(tool: &Tool) -> bool {
-    tool.source != ToolSource::BuiltIn
-        && (tool.trust == ToolTrust::Trusted || tool.changes.is_some())
+    // A team has chosen the names of its tools.
+    tool.source == ToolSource::Teams
+        || tool.source != ToolSource::BuiltIn
+            && (tool.trust == ToolTrust::Trusted || tool.changes.is_some())
 }
 
 fn left_out(tool: &Tool, reason: String) -> Quarantined {

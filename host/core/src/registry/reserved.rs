@@ -78,7 +78,8 @@ impl ReservedNames {
             })
         };
         match tool.source {
-            ToolSource::BuiltIn => None,
+            // No server of a project takes the name of a team's tool.
+            ToolSource::BuiltIn | ToolSource::Teams => None,
             // The person who granted the tool has seen its name.
             ToolSource::Mcp if tool.trust == ToolTrust::Trusted => None,
             _ => {

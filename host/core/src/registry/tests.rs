@@ -344,3 +344,40 @@ fn registry_adds_tools_whose_names_are_free() {
     }
     assert_ne!(registry.get("zip").unwrap().origin.location, "b.wasm");
 }
+
+#[test]
+fn registry_name_of_a_team_tool_is_taken_by_no_other_source() {
+    for trust in [ToolTrust::Trusted, ToolTrust::Untrusted] {
+        let mut team = from("team:acme/scan.wasm", ToolSource::Teams, "scan");
+        team.trust = trust;
+        let mut local = from("scan.wasm", ToolSource::Custom, "scan");
+        local.trust = ToolTrust::Trusted;
+        let mut server = from("mcp:scan", ToolSource::Mcp, "scan");
+        server.trust = ToolTrust::Trusted;
+        let registry = Registry::new([local, server, team], vec![]);
+        let holder = registry.get("scan").unwrap();
+        assert_eq!(holder.source, ToolSource::Teams, "{trust:?}");
+        assert_eq!(registry.quarantined().len(), 2);
+        let reason = &registry.quarantined()[0].reason;
+        assert!(
+            reason.contains("belongs to team:acme/scan.wasm;"),
+            "{reason}"
+        );
+    }
+    // A tool of the user that was granted cannot displace it from the name of a newer built-in tool.
+    let built_in = from("built-in/tests", ToolSource::BuiltIn, "run_tests");
+    let mut local = from("run.wasm", ToolSource::Custom, "run_tests");
+    local.trust = ToolTrust::Trusted;
+    let team = from("team:acme/run.wasm", ToolSource::Teams, "run_tests");
+    let registry = Registry::new([built_in, local, team], vec![]);
+    assert_eq!(registry.get("run_tests").unwrap().source, ToolSource::Teams);
+    // A prefix of a server does not reserve it.
+    let reserved = ReservedNames::new([("mcp:scan".to_owned(), "sc".to_owned())]);
+    let mut tools = vec![
+        from("team:acme/scan.wasm", ToolSource::Teams, "scan"),
+        from("scan.wasm", ToolSource::Custom, "scan"),
+    ];
+    reserved.remove_conflicts(&mut tools, &mut Vec::new());
+    assert_eq!(tools.len(), 1);
+    assert_eq!(tools[0].source, ToolSource::Teams);
+}

@@ -195,12 +195,13 @@ async fn taint_of_a_nested_call_applies_to_the_result() {
 }
 
 #[tokio::test]
-async fn taint_counts_model_server_and_team_tools_as_egress() {
+async fn taint_counts_model_and_server_tools_as_egress() {
     let change: [fn(&mut Tool); 4] = [
         |_| {},
+        // A component of a team runs in the sandbox, like a custom one.
+        |tool| tool.source = ToolSource::Teams,
         |tool| tool.definition.needs.model = true,
         |tool| tool.source = ToolSource::Mcp,
-        |tool| tool.source = ToolSource::Teams,
     ];
     for (at, change) in change.into_iter().enumerate() {
         let mut other = tool("other");
@@ -210,7 +211,7 @@ async fn taint_counts_model_server_and_team_tools_as_egress() {
         let refused = after_reading(&bench, "other").await;
         assert_eq!(
             refused,
-            (at > 0).then_some(ToolErrorCode::ApprovalDenied),
+            (at > 1).then_some(ToolErrorCode::ApprovalDenied),
             "{at}"
         );
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::config::Config;
 use crate::limits::Limits;
 use crate::pipeline::tests::tool;
-use crate::policy::{Policy, PolicyFile};
-use crate::tool::{Tool, ToolName};
+use crate::policy::{OutdatedTeam, Policy, PolicyFile};
+use crate::tool::{Tool, ToolName, ToolOrigin, ToolSource};
 
 fn config(value: Value) -> Config {
     serde_json::from_value(value).unwrap()
@@ -92,4 +92,104 @@ fn team_audit_setting_wins_over_the_user() {
     assert_eq!(logs(log("sample", false), log("sample", true)), Some(false));
     assert_eq!(logs(log("other", true), log("sample", false)), Some(false));
     assert_eq!(logs(json!({}), json!({})), None);
+}
+
+/// Creates a tool of a team.
+fn shared(enforced: bool) -> Tool {
+    let mut shared = sample().with_enforced(enforced);
+    shared.source = ToolSource::Teams;
+    shared.origin = std::sync::Arc::new(ToolOrigin {
+        location: "team:acme/sample.wasm".to_owned(),
+        ..ToolOrigin::default()
+    });
+    shared
+}
+
+#[test]
+fn team_tool_that_is_enforced_is_not_disabled_by_other_files() {
+    for disabling in [
+        json!({"tools": {"sample": {"enabled": false}}}),
+        json!({"tools": {"alias": {"enabled": false}}}),
+        json!({"tools": {"sample": {"approval": "deny"}}}),
+        json!({"approval": {"tools": {"sample": "deny"}}}),
+        json!({"policy": {"deny": ["sample"]}}),
+        json!({"policy": {"deny": ["s*"]}}),
+        json!({"policy": {"allow": ["other"]}}),
+        json!({"policy": {"groups": {"allow": ["net"]}}}),
+        json!({"enforcement": {"allowTools": ["other"]}}),
+    ] {
+        let by_user = policy(json!({}), disabling.clone());
+        assert!(by_user.refusal(&shared(true)).is_none(), "{disabling}");
+        assert!(by_user.is_enabled(&shared(true)), "{disabling}");
+        assert!(by_user.refusal(&shared(false)).is_some(), "{disabling}");
+        // The team itself, and a worker's file for the worker, can switch it off.
+        let by_team = policy(disabling.clone(), json!({}));
+        assert!(by_team.refusal(&shared(true)).is_some(), "{disabling}");
+        let file = PolicyFile::for_worker(&config(disabling.clone()), "w".into(), None).unwrap();
+        let worker = policy(json!({}), json!({})).restricted_by_worker(file);
+        assert!(worker.refusal(&shared(true)).is_some(), "{disabling}");
+    }
+}
+
+#[test]
+fn team_allow_tools_name_tools_globs_and_sources() {
+    let refusal = |allow: &[&str], tool: &Tool| {
+        let team = json!({"enforcement": {"allowTools": allow}});
+        policy(team, json!({})).refusal(tool)
+    };
+    for allow in [
+        &["sample"][..],
+        &["x", "alias"],
+        &["s*"],
+        &["source:built-in", "source:custom"],
+        &[],
+    ] {
+        assert!(refusal(allow, &sample()).is_none(), "{allow:?}");
+    }
+    for denied in [&["other"][..], &["source:teams"], &["o*", "source:mcp"]] {
+        let reason = refusal(denied, &sample()).unwrap();
+        assert_eq!(reason.layer, crate::decision::PolicyLayer::TeamPolicy);
+        assert!(
+            reason.text.ends_with("that team.yml allows"),
+            "{}",
+            reason.text
+        );
+    }
+    assert!(refusal(&["source:teams"], &shared(false)).is_none());
+    for (bad, wanted) in [
+        ("source:web", "is not a source"),
+        ("Sample", "neither a tool name"),
+    ] {
+        let bad = config(json!({"enforcement": {"allowTools": [bad]}}));
+        let error = PolicyFile::new(&bad, "team.yml").unwrap_err().to_string();
+        assert!(error.contains(wanted), "{error}");
+    }
+    let bad = config(json!({"enforcement": {"models": ["a/["]}}));
+    let error = PolicyFile::new(&bad, "team.yml").unwrap_err().to_string();
+    assert!(error.contains("enforcement.models[0]"), "{error}");
+}
+
+#[test]
+fn team_that_is_outdated_refuses_its_own_tools_only() {
+    let file = PolicyFile::new(&config(json!({})), "team Acme").unwrap();
+    let file = file.as_team().with_outdated_team(OutdatedTeam {
+        locations: "team:acme/".to_owned(),
+        limit: "teams.maxAgeHours: 1".to_owned(),
+        text: "run `mimir team sync`".to_owned(),
+    });
+    let outdated = Policy::from_files(&Config::default(), vec![file]);
+    for enforced in [true, false] {
+        let reason = outdated.refusal(&shared(enforced)).unwrap();
+        assert_eq!(
+            (reason.source.as_str(), reason.rule.as_str()),
+            ("team Acme", "teams.maxAgeHours: 1")
+        );
+    }
+    assert!(outdated.refusal(&sample()).is_none());
+    let mut other = shared(true);
+    other.origin = std::sync::Arc::new(ToolOrigin {
+        location: "team:acme-2/sample.wasm".to_owned(),
+        ..ToolOrigin::default()
+    });
+    assert!(outdated.refusal(&other).is_none());
 }
