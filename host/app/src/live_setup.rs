@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use mimir_core::pipeline::PipelineSnapshot;
 use mimir_core::{Policy, Quarantined, ToolError};
+use mimir_registry::OciDigest;
 use mimir_script::ScriptFolder;
 use mimir_wasm::{LoadedTools, Toolbox, WasmHost};
 use parking_lot::Mutex;
@@ -77,8 +78,9 @@ impl LiveSetup {
     }
 
     async fn load_first(&mut self, toolbox: Toolbox) {
-        self.loaded = toolbox.load().await;
-        self.scripts.add_tools_to(&mut self.loaded);
+        let mut loaded = toolbox.load().await;
+        self.add_scripts_to(&mut loaded);
+        self.loaded = loaded;
         self.described.send_replace(self.loaded.undescribed == 0);
         self.query_servers();
         self.prepare_engine();
@@ -125,7 +127,9 @@ impl LiveSetup {
             quarantined: self.loaded.quarantined.clone(),
             ..LoadedTools::default()
         };
-        add_server_tools(&mut loaded, self.setup.servers.servers().known());
+        if !self.setup.has_only_components() {
+            add_server_tools(&mut loaded, self.setup.servers.servers().known());
+        }
         let registry = self.setup.build_registry(loaded).into_registry();
         self.setup.join_snapshot(self.policy.clone(), registry)
     }
@@ -144,7 +148,7 @@ impl LiveSetup {
     ) -> Result<(), E> {
         loop {
             let toolbox = self.toolbox();
-            let reads_tools = self.reads_tools();
+            let sources = self.component_sources();
             let latest = Mutex::new(None);
             let take_latest = || latest.lock().take();
             let has_newer = AtomicBool::new(false);
@@ -163,7 +167,7 @@ impl LiveSetup {
             for update in self.apply_change(change, None) {
                 handle_update(&self.setup, update)?;
             }
-            while reads_tools == self.reads_tools() {
+            while sources == self.component_sources() {
                 let (mut change, mut initial) = (None, None);
                 tokio::select! {
                     // The watcher must scan the folder before `load` reads it, or changes in between would be missed.
@@ -181,10 +185,10 @@ impl LiveSetup {
                 let mut tools = take_latest();
                 change = change.or_else(|| self.watcher.check_for_change());
                 if let Some(loaded) = &mut tools {
-                    self.scripts.add_tools_to(loaded);
+                    self.add_scripts_to(loaded);
                 }
                 if let Some(mut loaded) = initial.filter(|_| !has_newer.load(Ordering::Acquire)) {
-                    self.scripts.add_tools_to(&mut loaded);
+                    self.add_scripts_to(&mut loaded);
                     tools = Some(loaded).filter(|loaded| !is_same(loaded, &self.loaded));
                 }
                 for update in self.apply_change(change, tools) {
@@ -260,7 +264,7 @@ impl LiveSetup {
             previous.abort();
         }
         let servers = Arc::clone(self.setup.servers.servers());
-        if servers.known().unseen == 0 {
+        if self.setup.has_only_components() || servers.known().unseen == 0 {
             return;
         }
         let server_query = tokio::spawn(async move {
@@ -289,13 +293,27 @@ impl LiveSetup {
         });
     }
 
+    fn add_scripts_to(&self, loaded: &mut LoadedTools) {
+        if !self.setup.has_only_components() {
+            self.scripts.add_tools_to(loaded);
+        }
+    }
+
     fn reads_tools(&self) -> bool {
-        self.setup.settings.config.tools.auto_load_custom_tools
+        self.setup.settings.loads_custom_tools()
+    }
+
+    /// Returns what decides which components are loaded: true if those of the tools folder are, and the bundles of teams
+    /// whose tools are.
+    fn component_sources(&self) -> (bool, Vec<OciDigest>) {
+        let teams = self.setup.settings.teams.iter();
+        let teams = teams.filter(|team| team.membership.shared_tools);
+        (self.reads_tools(), teams.map(|team| team.digest).collect())
     }
 
     /// Returns the toolbox of the tools folder, which need not exist yet.
     fn toolbox(&self) -> Toolbox {
-        let folder = self.reads_tools().then(|| self.setup.workspace.tools());
+        let folder = self.reads_tools().then(|| self.setup.tools_folder());
         self.setup.toolbox_in(Arc::clone(&self.host), folder)
     }
 }

@@ -89,6 +89,7 @@ impl ModelFactory {
         model_name: Option<&str>,
     ) -> Result<(Arc<ModelProvider>, ChosenModel), ToolError> {
         let chosen = self.resolve_model(model_name)?;
+        self.settings.config.check_model(&chosen)?;
         if self.agent().max_cost.is_some() && chosen.price.is_none() {
             let (provider, model) = (&chosen.provider, &chosen.model);
             return Err(ToolError::invalid_input(format!(

@@ -5,9 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mimir_core::config::Config;
+use jiff::Timestamp;
+use mimir_core::config::{Config, EnforcementSettings};
+use mimir_core::policy::OutdatedTeam;
 use mimir_core::redact::Redactor;
-use mimir_core::{Policy, Tool, ToolError, ToolName};
+use mimir_core::{Policy, Quarantined, Tool, ToolError, ToolName};
+use mimir_wasm::TeamComponent;
 use serde_yaml::{Mapping, Value};
 use sha2::{Digest, Sha256};
 
@@ -15,6 +18,7 @@ use crate::approval_store::UserApprovalStore;
 use crate::interface::warn;
 use crate::secrets::UserSecrets;
 use crate::servers::control::ServerControl;
+use crate::teams::{self, TeamInForce};
 use crate::user_dirs::UserDirs;
 use crate::workspace::WorkspaceFolder;
 
@@ -30,6 +34,7 @@ mod key_lines;
 mod layer_value;
 mod merge;
 mod reload;
+mod team_text;
 mod unknown_variables;
 mod write;
 mod yaml_errors;
@@ -39,6 +44,7 @@ pub use config_schema::ConfigSchema;
 pub use edit::{ConfigEdit, apply_edits};
 pub use layer_value::LayerValue;
 pub use reload::{SettingsChange, SettingsWatcher, WatchedFiles};
+pub(crate) use team_text::check_bundle_settings;
 pub use write::{change_config, retry_change};
 pub use yaml_errors::explain;
 
@@ -63,6 +69,8 @@ pub struct ConfigFile {
     unaccepted: bool,
     /// True if the user has not accepted the file, so that rule names and reasons in it are hidden from models.
     unaccepted_text: bool,
+    /// Why the tools of a team are refused, for the settings of a team's bundle.
+    pub(crate) outdated: Option<OutdatedTeam>,
     /// The owner of the file.
     pub owner: ConfigOwner,
 }
@@ -77,16 +85,33 @@ pub struct MergedSettings {
     pub files: Vec<ConfigFile>,
     /// The servers that the user has stopped or restarted.
     pub server_control: ServerControl,
+    /// The teams whose bundles are in force.
+    pub teams: Vec<Arc<TeamInForce>>,
     withheld: Vec<String>,
 }
 
 impl MergedSettings {
     /// Reads the existing files of team, user and workspace, and the environment variables.
     pub fn read(user_dirs: &UserDirs, workspace: &WorkspaceFolder) -> Result<Self, ToolError> {
-        Self::find(user_dirs, workspace).map_err(|error| mask_secrets(error, Some(user_dirs)))
+        let found = Self::find(user_dirs, workspace, true);
+        found.map_err(|error| mask_secrets(error, Some(user_dirs)))
     }
 
-    fn find(user_dirs: &UserDirs, workspace: &WorkspaceFolder) -> Result<Self, ToolError> {
+    /// Reads the settings without those of joined teams. Only for commands that fetch their bundles: the restrictions of
+    /// the teams are missing.
+    pub fn read_without_teams(
+        user_dirs: &UserDirs,
+        workspace: &WorkspaceFolder,
+    ) -> Result<Self, ToolError> {
+        let found = Self::find(user_dirs, workspace, false);
+        found.map_err(|error| mask_secrets(error, Some(user_dirs)))
+    }
+
+    fn find(
+        user_dirs: &UserDirs,
+        workspace: &WorkspaceFolder,
+        with_teams: bool,
+    ) -> Result<Self, ToolError> {
         let mut files = Vec::new();
         let mut variables = environment::read(&user_dirs.variables)?;
         for location in ConfigLocation::all_locations(user_dirs, workspace) {
@@ -103,6 +128,17 @@ impl MergedSettings {
             }
             files.push(file);
         }
+        let memberships = teams::memberships(&files)?;
+        let mut teams = Vec::new();
+        for membership in memberships.into_iter().filter(|_| with_teams) {
+            let team = TeamInForce::read(user_dirs, membership)?;
+            let file = team.config_file(Timestamp::now())?;
+            merge::policy_of_file(&file)?;
+            // Below the files of administrators.
+            let above = files.iter().take_while(|file| file.owner.is_team()).count();
+            files.insert(above, file);
+            teams.push(Arc::new(team));
+        }
         unknown_variables::warn_once(&user_dirs.variables, &files);
         let withheld = withheld_keys(&mut files, user_dirs, workspace)?;
         let config = merge::merge_layers(&files)?;
@@ -111,6 +147,7 @@ impl MergedSettings {
             config,
             files,
             server_control,
+            teams,
             withheld,
         };
         settings.server_control.apply(&mut settings.config.mcp);
@@ -204,6 +241,29 @@ impl MergedSettings {
         each.entry(name).or_default().limits.time_ms = Some(millis);
     }
 
+    /// Returns true if the custom tools of the workspace are loaded.
+    pub fn loads_custom_tools(&self) -> bool {
+        self.config.tools.auto_load_custom_tools && !self.config.enforcement.disable_local_tools
+    }
+
+    /// Returns the components of all teams' tools, and those that cannot be loaded, with the reasons.
+    pub fn team_components(&self) -> (Vec<TeamComponent>, Vec<Quarantined>) {
+        let (mut components, mut quarantined) = (Vec::new(), Vec::new());
+        for team in &self.teams {
+            let (own, damaged) = team.components();
+            components.extend(own);
+            quarantined.extend(damaged);
+        }
+        (components, quarantined)
+    }
+
+    /// Returns the first file whose block `enforcement` has a switch, for messages.
+    pub fn enforcing_file(&self, has: impl Fn(&EnforcementSettings) -> bool) -> Option<&str> {
+        let mut files = self.files.iter();
+        let file = files.find(|file| has(&file.config.enforcement));
+        file.map(|file| file.shown.as_str())
+    }
+
     /// Returns the policy that the files define.
     pub fn policy(&self) -> Result<Policy, ToolError> {
         merge::policy(self).map_err(|error| mask_secrets(error, None))
@@ -279,7 +339,7 @@ impl ConfigFile {
         text.map(|text| Self::parse(location, &text)).transpose()
     }
 
-    fn parse(location: ConfigLocation, text: &str) -> Result<Self, ToolError> {
+    pub(crate) fn parse(location: ConfigLocation, text: &str) -> Result<Self, ToolError> {
         let ConfigLocation { path, shown, owner } = location;
         let fault = |error: serde_yaml::Error| yaml_errors::explain(&shown, &error);
         let yaml = edit::strip_bom(text);
@@ -313,14 +373,25 @@ impl ConfigFile {
             text: text.into(),
             unaccepted: false,
             unaccepted_text: false,
+            outdated: None,
             owner,
         })
     }
 
     /// Returns true if the file sets a key, such as `audit.keep`.
-    fn sets(&self, key: &str) -> bool {
+    pub(crate) fn sets(&self, key: &str) -> bool {
         let value = key.split('.').try_fold(&self.value, |at, key| at.get(key));
         value.is_some_and(|value| !value.is_null())
+    }
+
+    /// Returns `file:line` of a key, or only the file if the line is not known.
+    pub(crate) fn place_of(&self, key: &str) -> String {
+        self.key_location(&key_lines::key_lines(&self.text), key)
+    }
+
+    /// Checks the rules and limits of the file.
+    pub(crate) fn check_rules(&self) -> Result<(), ToolError> {
+        merge::policy_of_file(self).map(drop)
     }
 }
 

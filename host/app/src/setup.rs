@@ -34,6 +34,8 @@ use crate::models;
 use crate::secrets::{UserSecrets, UserVault};
 use crate::servers::WorkspaceServers;
 use crate::settings::MergedSettings;
+use crate::skills::SkillLibrary;
+use crate::teams;
 use crate::user_dirs::UserDirs;
 use crate::worker_modules::{WorkerEngines, WorkerModules};
 use crate::workers::WorkspaceWorkers;
@@ -59,6 +61,8 @@ pub struct HostSetup {
     pub budget: SessionBudget,
     worker_engines: WorkerEngines,
     code_search: Arc<CodeSearch>,
+    /// Folder of components whose tools are loaded instead of all others.
+    component_folder: Option<PathBuf>,
 }
 
 /// Maximum number of warnings of one kind that a command prints.
@@ -71,6 +75,47 @@ impl HostSetup {
         let workspace = find_workspace(workspace)?;
         check_separation(&workspace, &user_dirs)?;
         let settings = MergedSettings::read(&user_dirs, &workspace)?;
+        Ok(Self::from_parts(user_dirs, workspace, settings))
+    }
+
+    /// Finds the workspace and reads the config files, like [`Self::find`]. First fetches the bundles of teams that are
+    /// missing or damaged, and those that are too old if `renews` is true. If that fails, the stored ones count.
+    pub async fn find_with_bundles(
+        workspace: Option<&Path>,
+        renews: bool,
+    ) -> Result<Self, ToolError> {
+        let found = Self::find(workspace);
+        let now = jiff::Timestamp::now();
+        let is_usable = match &found {
+            Ok(setup) => {
+                !renews
+                    || setup
+                        .settings
+                        .teams
+                        .iter()
+                        .all(|team| team.deadline() > now)
+            }
+            Err(_) => false,
+        };
+        if is_usable {
+            return found;
+        }
+        // Other errors than those of teams are reported as they are.
+        let Ok(plain) = Self::find_without_teams(workspace) else {
+            return found;
+        };
+        match teams::refresh_if_needed(&plain, renews).await {
+            Ok(true) => Self::find(workspace),
+            _ => found,
+        }
+    }
+
+    /// Finds the workspace and reads the config files without the bundles of teams, to fetch these.
+    pub fn find_without_teams(workspace: Option<&Path>) -> Result<Self, ToolError> {
+        let user_dirs = find_user_dirs();
+        let workspace = find_workspace(workspace)?;
+        check_separation(&workspace, &user_dirs)?;
+        let settings = MergedSettings::read_without_teams(&user_dirs, &workspace)?;
         Ok(Self::from_parts(user_dirs, workspace, settings))
     }
 
@@ -98,10 +143,41 @@ impl HostSetup {
             budget: SessionBudget::default(),
             worker_engines: WorkerEngines::default(),
             code_search: code_search(&workspace, &user_dirs, &settings),
+            component_folder: None,
             workspace,
             settings,
             user_dirs,
         }
+    }
+
+    /// Loads the tools of the components in `folder` instead of all others. Settings, rules and grants stay those of the
+    /// user and the workspace.
+    pub fn with_tools_from(mut self, folder: &Path) -> Result<Self, ToolError> {
+        let found = folder.canonicalize();
+        let real = found.map_err(|error| crate::file_error::file_error("open", folder, &error))?;
+        if !real.is_dir() {
+            let shown = mimir_core::text::visible(&folder.display().to_string());
+            let message = format!("{shown} is not a folder: expected a folder with components");
+            return Err(ToolError::new(ToolErrorCode::InvalidPath, message));
+        }
+        self.component_folder = Some(real);
+        Ok(self)
+    }
+
+    /// Returns true if only the tools of a folder of components are loaded.
+    pub fn has_only_components(&self) -> bool {
+        self.component_folder.is_some()
+    }
+
+    /// Returns the folder of components whose tools are loaded instead of all others, if there is one.
+    pub fn component_folder(&self) -> Option<&Path> {
+        self.component_folder.as_deref()
+    }
+
+    /// Returns the folder of the custom tools, which need not exist.
+    pub(crate) fn tools_folder(&self) -> PathBuf {
+        let folder = self.component_folder.clone();
+        folder.unwrap_or_else(|| self.workspace.tools())
     }
 
     /// Creates a Wasm host for the workspace. Its engines are created on first use.
@@ -112,14 +188,15 @@ impl HostSetup {
 
     /// Returns a toolbox of the built-in components and those in `.mimir/tools`, unless the settings turn these off.
     pub fn toolbox(&self, host: Arc<WasmHost>) -> Toolbox {
-        let folder = self.workspace.tools();
-        let custom = self.settings.config.tools.auto_load_custom_tools && folder.is_dir();
+        let folder = self.tools_folder();
+        let custom = self.settings.loads_custom_tools() && folder.is_dir();
         self.toolbox_in(host, custom.then_some(folder))
     }
 
     /// Returns a toolbox of the built-in components and those in `folder`, which need not exist yet.
     pub fn toolbox_in(&self, host: Arc<WasmHost>, folder: Option<PathBuf>) -> Toolbox {
-        Toolbox::new(host, mimir_builtins::ALL.to_vec(), folder)
+        let (components, _) = self.settings.team_components();
+        Toolbox::new(host, mimir_builtins::ALL.to_vec(), folder).with_team(components)
     }
 
     /// Compares the description in a plugin's file, with which its tools are listed, with the answer of the component
@@ -144,8 +221,10 @@ impl HostSetup {
     pub async fn registry(&self) -> LoadedRegistry {
         let host = self.host();
         let mut loaded = self.toolbox(Arc::clone(&host)).load().await;
-        self.scripts(host).add_tools_to(&mut loaded);
-        add_server_tools(&mut loaded, self.servers.servers().load().await);
+        if !self.has_only_components() {
+            self.scripts(host).add_tools_to(&mut loaded);
+            add_server_tools(&mut loaded, self.servers.servers().load().await);
+        }
         LoadedRegistry {
             is_complete: true,
             ..self.build_registry(loaded)
@@ -163,8 +242,10 @@ impl HostSetup {
     fn build_registry_for(&self, loaded: LoadedTools, called: Option<&str>) -> LoadedRegistry {
         let is_complete = loaded.undescribed == 0;
         let (mut tools, mut quarantined) = (loaded.tools, loaded.quarantined);
+        quarantined.extend(self.settings.team_components().1);
+        teams::enforce(self, &mut tools, &mut quarantined);
         self.apply_prefixes(&mut tools, &mut quarantined);
-        let warnings = self.grant_needs(&mut tools);
+        let mut warnings = self.grant_needs(&mut tools);
         self.add_browser_tools(&mut tools, called);
         match install_package::install_package(self.workspace.root()) {
             // Before the tools of other sources, so that it keeps its name unless it yields it.
@@ -181,6 +262,12 @@ impl HostSetup {
             }
             Err(error) => tracing::error!(%error, "`search_code` is left out"),
         }
+        let skills = self.skills();
+        warnings.extend(skills.warnings());
+        match skills.tool() {
+            Ok(tool) => tools.extend(tool),
+            Err(error) => tracing::error!(%error, "`load_skill` is left out"),
+        }
         let models = models::ModelFactory::from_setup(self);
         self.workers().add_worker_tool(
             &models,
@@ -191,8 +278,13 @@ impl HostSetup {
         );
         let reserved = self.servers.servers().reserved();
         reserved.remove_conflicts(&mut tools, &mut quarantined);
+        let mut registry = Registry::new(tools, quarantined).with_reserved(reserved);
+        if self.has_only_components() {
+            // After the names were checked: the settings for a built-in tool must not apply to a component of its name.
+            registry = registry.only_source(ToolSource::Custom);
+        }
         LoadedRegistry {
-            registry: Registry::new(tools, quarantined).with_reserved(reserved),
+            registry,
             is_complete,
             warnings,
         }
@@ -227,6 +319,9 @@ impl HostSetup {
     /// Loads the tools that a call of `name` needs. A call of a built-in tool does not wait for components that were
     /// never described, and starts no servers.
     pub async fn registry_for(&self, name: &str) -> LoadedRegistry {
+        if self.has_only_components() {
+            return self.registry().await;
+        }
         let host = self.host();
         let toolbox = self.toolbox(Arc::clone(&host)).known_only();
         let mut known = toolbox.load().await;
@@ -292,7 +387,12 @@ impl HostSetup {
     /// Applies the grants as [`Self::apply_grants`] does, and returns the warnings.
     fn grant_needs(&self, tools: &mut [Tool]) -> Vec<String> {
         self.settings.config.add_configured_needs(tools);
-        grant_needs_of(&self.user_dirs, &self.workspace, tools)
+        let mut warnings = grant_needs_of(&self.user_dirs, &self.workspace, tools);
+        for team in &self.settings.teams {
+            // The signature of the team stands for a person's consent.
+            warnings.extend(grants::apply(&team.grants(), tools, |_, _| true));
+        }
+        warnings
     }
 
     /// Returns the loader of the tools that only workers have.
@@ -308,7 +408,14 @@ impl HostSetup {
 
     /// Returns the workers of the workspace.
     pub fn workers(&self) -> WorkspaceWorkers {
-        WorkspaceWorkers::for_workspace(&self.user_dirs, &self.workspace)
+        let workers = WorkspaceWorkers::for_workspace(&self.user_dirs, &self.workspace);
+        workers.with_teams(&self.settings.teams)
+    }
+
+    /// Returns the skills of the workspace and of its teams.
+    pub fn skills(&self) -> SkillLibrary {
+        SkillLibrary::for_workspace(&self.user_dirs, &self.workspace)
+            .with_teams(&self.settings.teams)
     }
 
     /// Returns the approval store of this user for the workspace; `None` on platforms without a settings folder.

@@ -141,6 +141,7 @@ impl WorkerModules {
 
     /// Loads the tools of a source with their grants, and builds the source if it was not built and imports nothing.
     pub async fn load(&self, source: &WorkerToolSource) -> Result<Vec<Arc<Tool>>, ToolError> {
+        crate::teams::refuse_unlisted(&self.config)?;
         let cache = ToolsetCache::new(&self.user_dirs, &self.workspace)?;
         let built = match cache.find(source) {
             Some(built) => built,

@@ -1,8 +1,9 @@
-//! Workers from the files `.mimir/workers/NAME.yml`, and the agent setup of a worker.
+//! Workers from the files `.mimir/workers/NAME.yml` and from the bundles of teams, and the agent setup of a worker.
 //!
 //! Worker files may have come with a checkout. A worker has no more rights than its caller, uses the configured
 //! provider, and is limited by the budget in `agent`. But the text of a worker instructs a model. Until the user has
-//! accepted the current file, models therefore only see the name of the worker, and the worker is not run.
+//! accepted the current file, models therefore only see the name of the worker, and the worker is not run. A team's
+//! signature stands for that. A worker of a team replaces one of the workspace with its name.
 //!
 //! Out of scope: the tools of a worker (`mimir_core`) and its turns (`mimir_agent`).
 
@@ -17,12 +18,14 @@ use mimir_core::files::{self, LinkPolicy};
 use mimir_core::name_suggestions::did_you_mean;
 use mimir_core::text::{prefix, visible};
 use mimir_core::{Quarantined, Tool, ToolError, ToolErrorCode};
+use mimir_registry::team::BundledFile;
 use sha2::{Digest as _, Sha256};
 
 use crate::approval_store::UserApprovalStore;
 use crate::interface::warn;
 use crate::models::{ModelFactory, system_prompt};
 use crate::settings::{check_yaml_text, config_key_lines, explain};
+use crate::teams::TeamInForce;
 use crate::user_dirs::UserDirs;
 use crate::worker_modules::WorkerModules;
 use crate::workspace::WorkspaceFolder;
@@ -42,6 +45,7 @@ pub struct WorkspaceWorkers {
     folder: PathBuf,
     workspace: WorkspaceFolder,
     user_dirs: UserDirs,
+    teams: Vec<Arc<TeamInForce>>,
 }
 
 /// The current file of a worker.
@@ -68,7 +72,29 @@ impl WorkspaceWorkers {
             folder: workspace.root().join(FOLDER),
             workspace: workspace.clone(),
             user_dirs: user_dirs.clone(),
+            teams: Vec::new(),
         }
+    }
+
+    /// Adds the workers of teams.
+    #[must_use]
+    pub fn with_teams(mut self, teams: &[Arc<TeamInForce>]) -> Self {
+        self.teams = teams.to_vec();
+        self
+    }
+
+    /// Returns the team with a worker of this name, and the worker's file.
+    fn team_file(&self, name: &str) -> Option<(&TeamInForce, &BundledFile)> {
+        let path = format!("{name}.yml");
+        self.teams.iter().find_map(|team| {
+            let mut files = team.bundle.workers.iter();
+            Some((team.as_ref(), files.find(|file| file.path == path)?))
+        })
+    }
+
+    /// Returns true if the user has accepted the file with this digest, or a team has signed it.
+    fn is_accepted(&self, name: &str, digest: &str, accepted: &BTreeSet<String>) -> bool {
+        accepted.contains(digest) || self.team_file(name).is_some()
     }
 
     /// Reads the worker of this name. Fails if the user has not accepted the current file.
@@ -91,7 +117,7 @@ impl WorkspaceWorkers {
             return Err(ToolError::not_found(message));
         }
         let (worker, digest) = self.read(name)?;
-        if self.accepted().contains(&digest) {
+        if self.is_accepted(name, &digest, &self.accepted()) {
             Ok((worker, digest))
         } else {
             Err(not_accepted(name))
@@ -102,6 +128,11 @@ impl WorkspaceWorkers {
     fn names(&self) -> Vec<String> {
         let mut names = self.stems(".yml");
         names.truncate(MAX_WORKERS);
+        let of_teams = self.teams.iter().flat_map(|team| &team.bundle.workers);
+        let of_teams = of_teams.filter_map(|file| file.path.strip_suffix(".yml"));
+        names.extend(of_teams.map(str::to_owned));
+        names.sort();
+        names.dedup();
         names
     }
 
@@ -140,7 +171,13 @@ impl WorkspaceWorkers {
             let why = format!("too many workers: expected at most {MAX_WORKERS}; remove some");
             quarantined(format!("{stem}.yml"), why)
         });
-        wrong_extension.chain(above_limit).collect()
+        let own = self.stems(".yml").into_iter();
+        let replaced = own.filter_map(|stem| Some((self.team_file(&stem)?.0.shown(), stem)));
+        let replaced = replaced.map(|(team, stem)| {
+            let why = format!("{team} has a worker of this name, which is used; rename the file");
+            quarantined(format!("{stem}.yml"), why)
+        });
+        wrong_extension.chain(above_limit).chain(replaced).collect()
     }
 
     /// Returns the readable worker files. The flag is true if the user has accepted the file.
@@ -150,7 +187,7 @@ impl WorkspaceWorkers {
         files
             .filter_map(|name| {
                 let file = self.file(&name).ok()?;
-                let is_accepted = accepted.contains(&file.digest);
+                let is_accepted = self.is_accepted(&name, &file.digest, &accepted);
                 Some((file, is_accepted))
             })
             .collect()
@@ -175,6 +212,16 @@ impl WorkspaceWorkers {
     }
 
     fn file(&self, name: &str) -> Result<WorkerFile, ToolError> {
+        if let Some((team, file)) = self.team_file(name) {
+            let text = team.read_text(file)?;
+            return Ok(WorkerFile {
+                name: name.to_owned(),
+                path: team.store().blob(&file.digest),
+                shown: format!("{}: workers/{}", team.shown(), file.path),
+                digest: format!("{:x}", Sha256::digest(format!("{name}\n{text}"))),
+                text,
+            });
+        }
         let path = self.folder.join(format!("{name}.yml"));
         let shown = visible(&format!("{FOLDER}/{name}.yml"));
         let text = files::reject_links(self.workspace.root(), &path)
@@ -239,7 +286,7 @@ impl WorkspaceWorkers {
             match self.read(&name) {
                 Ok((worker, digest)) => {
                     hasher.update(&digest);
-                    let description = if accepted.contains(&digest) {
+                    let description = if self.is_accepted(&name, &digest, &accepted) {
                         worker.description()
                     } else {
                         NOT_ACCEPTED.to_owned()

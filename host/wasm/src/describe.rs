@@ -225,7 +225,11 @@ fn key(digest: &Sha256Digest) -> String {
     format!("{digest}-{FORMAT_VERSION}-{ADAPT_VERSION}")
 }
 
-fn cached_description(host: &WasmHost, digest: &Sha256Digest) -> Option<DescriptionResult> {
+/// Returns the cached description of the component with this digest.
+pub(crate) fn cached_description(
+    host: &WasmHost,
+    digest: &Sha256Digest,
+) -> Option<DescriptionResult> {
     let content = host
         .cache()
         .get(cache::CacheEntryKind::Description, &key(digest))?;

@@ -58,4 +58,4 @@ pub use engine::{EngineMode, MemoryAddressing, MemoryAllocation, WASMTIME_VERSIO
 pub use error::WasmHostError;
 pub use host::{CompileObserver, EngineFacts, HostOptions, WasmHost};
 pub use packed::PackedComponent;
-pub use toolbox::{BundledComponent, LoadedTools, Toolbox};
+pub use toolbox::{BundledComponent, LoadedTools, TeamComponent, Toolbox};

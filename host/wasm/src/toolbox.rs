@@ -46,10 +46,26 @@ pub struct BundledComponent {
     pub description: Option<&'static str>,
 }
 
+/// A component that a team shares. Its digest comes from the team's signed bundle.
+#[derive(Debug, Clone)]
+pub struct TeamComponent {
+    /// Path of the component.
+    pub file: PathBuf,
+    /// Name of its file in the bundle, without the extension.
+    pub stem: String,
+    /// Location of its tools.
+    pub location: String,
+    /// The sha256 that the file must have.
+    pub digest: Sha256Digest,
+    /// True if users cannot disable its tools.
+    pub enforced: bool,
+}
+
 /// Finds and describes components, and caches the loaded ones.
 pub struct Toolbox {
     host: Arc<WasmHost>,
     bundled: Vec<BundledComponent>,
+    team: Vec<TeamComponent>,
     folder: Option<PathBuf>,
     retries: bool,
     known_only: bool,
@@ -86,12 +102,20 @@ impl Toolbox {
         Self {
             host,
             bundled,
+            team: Vec::new(),
             folder,
             retries: false,
             known_only: false,
             described_only: false,
             plugins: Mutex::default(),
         }
+    }
+
+    /// Also loads components of teams, after the built-in ones.
+    #[must_use]
+    pub fn with_team(mut self, team: Vec<TeamComponent>) -> Self {
+        self.team = team;
+        self
     }
 
     /// Also queries plugins that recently timed out while describing themselves. By default they are skipped for ten
@@ -171,11 +195,67 @@ impl Toolbox {
             };
             self.add(component, described, &mut loaded, &mut current);
         }
+        self.load_team(&mut loaded, &mut current).await;
         if let Some(path) = &self.folder {
             self.load_folder(path, &mut loaded, &mut current).await;
         }
         *self.plugins.lock() = current;
         loaded
+    }
+
+    /// Loads the components of teams. A component with another digest than the bundle names is left out. The digest is
+    /// checked again before the component is compiled or run.
+    async fn load_team(&self, loaded: &mut LoadedTools, current: &mut PluginMap) {
+        let described: Vec<BoxFuture<'_, Option<DescriptionResult>>> = self
+            .team
+            .iter()
+            .map(|component| -> BoxFuture<'_, Option<DescriptionResult>> {
+                Box::pin(self.describe_team(component))
+            })
+            .collect();
+        let described = futures::stream::iter(described).buffered(MAX_CONCURRENT);
+        let described = described.collect::<Vec<_>>().await;
+        for (component, described) in self.team.iter().zip(described) {
+            let Some(described) = described else {
+                loaded.undescribed += 1;
+                continue;
+            };
+            let first = loaded.tools.len();
+            let listed = ListedComponent {
+                stem: &component.stem,
+                source: ToolSource::Teams,
+                bundled: None,
+                location: component.location.clone(),
+                bytes: ComponentBytes::File(component.file.clone()),
+                digest: component.digest,
+            };
+            self.add(listed, described, loaded, current);
+            for tool in &mut loaded.tools[first..] {
+                tool.enforced = component.enforced;
+            }
+        }
+    }
+
+    /// Describes a component of a team; `None` if it is not described yet and must not be queried.
+    async fn describe_team(&self, component: &TeamComponent) -> Option<DescriptionResult> {
+        if let Some(known) = describe::cached_description(&self.host, &component.digest) {
+            return Some(known);
+        }
+        if self.known_only || self.described_only {
+            return None;
+        }
+        let bytes = ComponentBytes::File(component.file.clone());
+        let (host, location) = (&self.host, &component.location);
+        let inspection = describe::inspect(host, &bytes, location, None, self.retries).await;
+        if inspection.described.is_ok() && inspection.digest != component.digest {
+            let reason =
+                "its file was changed after it was fetched; `mimir team sync` fetches it again";
+            return Some(Err((
+                mimir_core::ToolErrorCode::PermissionDenied,
+                reason.to_owned(),
+            )));
+        }
+        Some(inspection.described)
     }
 
     /// Loads a component that is not in the folder, such as the build of a worker's module. Other loaded components stay

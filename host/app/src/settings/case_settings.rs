@@ -35,6 +35,7 @@ impl MergedSettings {
             config,
             files,
             server_control: ServerControl::default(),
+            teams: self.teams.clone(),
             withheld: Vec::new(),
         })
     }
@@ -94,6 +95,7 @@ mod tests {
             config: file.config.clone(),
             files: vec![file],
             server_control: ServerControl::default(),
+            teams: Vec::new(),
             withheld: Vec::new(),
         };
         all.for_test_cases(network).unwrap()

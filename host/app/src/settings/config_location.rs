@@ -20,6 +20,8 @@ pub enum ConfigOwner {
     Machine,
     /// A team, in the file that `MIMIR_TEAM_POLICY` names.
     NamedTeam,
+    /// A team that the user or an administrator has joined, in its signed bundle.
+    JoinedTeam,
     /// The user.
     User,
     /// The user, in environment variables of this run.
@@ -31,13 +33,13 @@ pub enum ConfigOwner {
 impl ConfigOwner {
     /// Returns true if a team owns the file, so that it overrides the files of the user and the workspace.
     pub fn is_team(self) -> bool {
-        matches!(self, Self::Machine | Self::NamedTeam)
+        matches!(self, Self::Machine | Self::NamedTeam | Self::JoinedTeam)
     }
 
     /// Returns the name of the layer in output.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Machine | Self::NamedTeam => "team",
+            Self::Machine | Self::NamedTeam | Self::JoinedTeam => "team",
             Self::User => "user",
             Self::Environment => "environment",
             Self::Project => "project",

@@ -80,6 +80,7 @@ pub fn read(variables: &[(String, OsString)]) -> Result<Option<ConfigFile>, Tool
         text: "".into(),
         unaccepted: false,
         unaccepted_text: false,
+        outdated: None,
         owner: ConfigOwner::Environment,
     }))
 }

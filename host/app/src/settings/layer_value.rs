@@ -24,9 +24,10 @@ impl MergedSettings {
         let rank = |file: &&ConfigFile| match file.owner {
             ConfigOwner::Machine => 0,
             ConfigOwner::NamedTeam => 1,
-            ConfigOwner::Environment => 2,
-            ConfigOwner::Project => 3,
-            ConfigOwner::User => 4,
+            ConfigOwner::JoinedTeam => 2,
+            ConfigOwner::Environment => 3,
+            ConfigOwner::Project => 4,
+            ConfigOwner::User => 5,
         };
         let mut files: Vec<&ConfigFile> = self.files.iter().collect();
         files.sort_by_key(rank);

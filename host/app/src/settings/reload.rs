@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use jiff::Timestamp;
 use mimir_core::{Policy, ToolError};
+use mimir_registry::OciDigest;
 use parking_lot::{Mutex, MutexGuard};
 use sha2::{Digest, Sha256};
 
 use crate::approval_store::UserApprovalStore;
 use crate::servers::control::ServerControl;
+use crate::teams;
 use crate::user_dirs::UserDirs;
 use crate::workspace::WorkspaceFolder;
 
@@ -23,6 +26,8 @@ pub struct SettingsWatcher {
     files: Arc<WatchedFiles>,
     /// Metadata of the files at the last check, if it differed from the last read.
     unsettled: Option<Vec<Option<ConfigFileStamp>>>,
+    /// The time at which the tools of a team will be refused, because its bundle is too old.
+    deadline: Option<Timestamp>,
     /// True if a file was so recent at the last read that a later change may not show in its metadata.
     was_recent: bool,
     content: SettingsContent,
@@ -63,9 +68,18 @@ pub struct SettingsChange {
     pub grants_changed: bool,
 }
 
-/// Last read state, for comparison: path, digest and acceptance of each file, and the control of the servers; or the
-/// error.
-type SettingsContent = Result<(Vec<(PathBuf, String, bool)>, ServerControl), String>;
+/// Last read state, for comparison; or the error.
+type SettingsContent = Result<ValidContent, String>;
+
+/// Last read state without an error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ValidContent {
+    /// Path, digest and acceptance of each file.
+    files: Vec<(PathBuf, String, bool)>,
+    server_control: ServerControl,
+    /// Digest of each team's bundle. The flags are true if the team's tools are loaded, and if the bundle is too old.
+    teams: Vec<(OciDigest, bool, bool)>,
+}
 
 /// The metadata of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +105,7 @@ impl SettingsWatcher {
         let configs = ConfigLocation::all_locations(user_dirs, workspace).into_iter();
         let paths = configs.map(|location| location.path).chain(approvals);
         let paths = paths.chain(ServerControl::path(user_dirs, workspace));
+        let paths = paths.chain(teams::stamp_path(user_dirs));
         let mut watched = Self {
             user_dirs: user_dirs.clone(),
             workspace: workspace.clone(),
@@ -100,6 +115,7 @@ impl SettingsWatcher {
                 seen: Mutex::default(),
             }),
             unsettled: None,
+            deadline: deadline(settings),
             was_recent: false,
             content: Ok(settings_content(settings)),
             grants: String::new(),
@@ -114,7 +130,7 @@ impl SettingsWatcher {
         let now = self.files.stamps();
         if now == *self.files.seen() {
             self.unsettled = None;
-            if !self.was_recent {
+            if !self.was_recent && !self.is_past_deadline() {
                 return None;
             }
         } else if self.unsettled.as_ref() != Some(&now) {
@@ -125,6 +141,11 @@ impl SettingsWatcher {
         *self.files.seen() = now;
         self.unsettled = None;
         self.read()
+    }
+
+    fn is_past_deadline(&self) -> bool {
+        let deadline = self.deadline;
+        deadline.is_some_and(|deadline| Timestamp::now() >= deadline)
     }
 
     /// Returns the watched files.
@@ -138,6 +159,9 @@ impl SettingsWatcher {
         self.grants = grants;
         let settings = MergedSettings::read(&self.user_dirs, &self.workspace)
             .and_then(|settings| settings.policy().map(|policy| (settings, policy)));
+        if let Ok((settings, _)) = &settings {
+            self.deadline = deadline(settings);
+        }
         let now = match &settings {
             Ok((settings, _)) => Ok(settings_content(settings)),
             Err(error) => Err(error.message.clone()),
@@ -168,10 +192,28 @@ impl SettingsWatcher {
     }
 }
 
-fn settings_content(settings: &MergedSettings) -> (Vec<(PathBuf, String, bool)>, ServerControl) {
+fn settings_content(settings: &MergedSettings) -> ValidContent {
     let files = settings.files.iter();
     let files = files.map(|file| (file.path.clone(), file.digest(), file.unaccepted_text));
-    (files.collect(), settings.server_control.clone())
+    let now = Timestamp::now();
+    let teams = settings.teams.iter();
+    let teams = teams.map(|team| {
+        let is_outdated = team.outdated(now).is_some();
+        (team.digest, team.membership.shared_tools, is_outdated)
+    });
+    ValidContent {
+        files: files.collect(),
+        server_control: settings.server_control.clone(),
+        teams: teams.collect(),
+    }
+}
+
+/// Returns the next time at which the tools of a team will be refused.
+fn deadline(settings: &MergedSettings) -> Option<Timestamp> {
+    let now = Timestamp::now();
+    let teams = settings.teams.iter();
+    let deadlines = teams.map(|team| team.deadline());
+    deadlines.filter(|deadline| *deadline > now).min()
 }
 
 impl ConfigFileStamp {
@@ -290,7 +332,7 @@ mod tests {
         let (_folder, _path, mut watched) = watched("tools: {git: {approval: allow}}\n");
         assert!(settled(&mut watched).is_none());
         let approval_store = watched.approval_store().unwrap();
-        let digest = watched.content.clone().unwrap().0[0].1.clone();
+        let digest = watched.content.clone().unwrap().files[0].1.clone();
         approval_store
             .change(|approvals| approvals.settings.insert(digest))
             .unwrap();

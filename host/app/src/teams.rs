@@ -1,0 +1,27 @@
+//! Membership in teams: the stored bundles, their verification, and their refresh.
+//!
+//! A member stores the newest accepted bundle of each team in the user's own folder. Its settings are a layer above the
+//! files of the user and the project, its tools are loaded between the built-in ones and those of servers. A stored
+//! bundle is verified each time it is read. If it cannot be verified, no command that needs the settings runs, because
+//! the bundle may contain restrictions.
+
+mod bundle_source;
+mod bundle_sync;
+mod join;
+mod local_tools;
+mod membership;
+mod refresh;
+mod team_in_force;
+mod team_store;
+
+pub use bundle_source::{BundleSource, FetchedEnvelope};
+pub use bundle_sync::{SyncContext, SyncOutcome, sync_team};
+pub use join::{JoinPlan, leave_team, plan_join};
+pub use local_tools::{enforce, refuse_unlisted};
+pub use membership::{TeamMembership, bundle_locations, memberships, read_team_key};
+pub use refresh::{TeamRefresh, refresh_if_needed, spawn_refresh};
+pub use team_in_force::{LOCATION_PREFIX, TeamInForce, enforced_lines};
+pub use team_store::{StoredTeam, TeamStore};
+
+pub(crate) use team_in_force::check_team_settings;
+pub(crate) use team_store::stamp_path;

@@ -1,0 +1,214 @@
+//! Fetching of a team's newest bundle: everything is verified before it replaces the bundle in force, which otherwise
+//! stays as it is.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use mimir_audit::FileAuditSink;
+use mimir_core::audit::{AuditEvent, AuditSink as _, EventKind};
+use mimir_core::{ToolError, ToolErrorCode};
+use mimir_registry::team::{AcceptedBundle, TeamBundle, TeamFault, TeamRecord};
+
+use super::bundle_source::{BundleSource, FetchedEnvelope};
+use super::membership::TeamMembership;
+use super::team_in_force::{check_team_settings, now};
+use super::team_store::{TeamStore, check_error, has_size};
+use crate::private_files;
+use crate::registries::registry_client_for;
+use crate::settings::MergedSettings;
+use crate::setup::HostSetup;
+use crate::user_dirs::UserDirs;
+use crate::workspace::WorkspaceFolder;
+
+/// Requirements of the checks of bundles: the network settings, and the audit log.
+#[derive(Clone)]
+pub struct SyncContext {
+    user_dirs: UserDirs,
+    workspace: WorkspaceFolder,
+    /// The settings without the bundles of teams, so that a bundle cannot prevent its own replacement.
+    settings: MergedSettings,
+    audit: Arc<FileAuditSink>,
+}
+
+/// The result of a successful check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SyncOutcome {
+    /// The bundle in force is the newest.
+    Unchanged {
+        /// Its version.
+        version: u64,
+    },
+    /// A newer bundle is in force.
+    Updated {
+        /// The version before, if there was one.
+        from: Option<u64>,
+        /// The version now.
+        to: u64,
+    },
+}
+
+impl SyncContext {
+    /// Creates the context of a setup, whose settings may be without those of teams.
+    ///
+    /// # Errors
+    /// A config file is not valid.
+    pub fn new(setup: &HostSetup) -> Result<Self, ToolError> {
+        let (user_dirs, workspace) = (setup.user_dirs.clone(), setup.workspace.clone());
+        Ok(Self {
+            settings: MergedSettings::read_without_teams(&user_dirs, &workspace)?,
+            audit: setup.audit(),
+            user_dirs,
+            workspace,
+        })
+    }
+
+    /// Returns the memberships of this user.
+    ///
+    /// # Errors
+    /// A block `teams` is not valid.
+    pub fn memberships(&self) -> Result<Vec<TeamMembership>, ToolError> {
+        super::memberships(&self.settings.files)
+    }
+
+    pub(super) fn user_dirs(&self) -> &UserDirs {
+        &self.user_dirs
+    }
+
+    pub(super) fn source(&self, reference: &str) -> Result<BundleSource, ToolError> {
+        BundleSource::new(reference, || {
+            registry_client_for(&self.settings, self.workspace.root())
+        })
+    }
+
+    /// Records a change of a team's bundle, or its refusal.
+    pub(super) fn record(&self, org_id: &str, detail: &str, refusal: Option<ToolErrorCode>) {
+        let event = AuditEvent::new(EventKind::ConfigChange, SystemTime::now());
+        let event = event.with_subject(&format!("team {org_id}"));
+        let mut event = event.with_detail(detail);
+        if let Some(code) = refusal {
+            event = event.refused(code);
+        }
+        if let Err(error) = self.audit.record(&event) {
+            crate::interface::warn(error);
+        }
+    }
+}
+
+/// Checks for a newer bundle of a team, and puts it in force. Repairs a damaged store. A failure changes nothing but the
+/// note about it.
+///
+/// # Errors
+/// The source is not available, or its bundle is not accepted.
+pub async fn sync_team(
+    context: &SyncContext,
+    membership: &TeamMembership,
+) -> Result<SyncOutcome, ToolError> {
+    let result = try_sync(context, membership).await;
+    if let Err(error) = &result {
+        note_failure(context, membership, error);
+    }
+    result
+}
+
+async fn try_sync(
+    context: &SyncContext,
+    membership: &TeamMembership,
+) -> Result<SyncOutcome, ToolError> {
+    let org_id = &membership.org_id;
+    let store = TeamStore::new(&context.user_dirs, org_id)?;
+    let source = context.source(&membership.reference)?;
+    let fetched = source.fetch_envelope().await?;
+    let accepted = check(&store, membership, &fetched)?;
+    check_team_settings(&accepted.bundle)?;
+    fetch_blobs(&store, &source, &fetched, &accepted.bundle).await?;
+    let _lock = store.lock()?;
+    // Another process may have put a newer bundle in force meanwhile.
+    let accepted = check(&store, membership, &fetched)?;
+    let before = store.record().ok().flatten().filter(|record| !record.left);
+    store.put(&fetched.bytes, &accepted)?;
+    let to = accepted.record.version;
+    if before
+        .as_ref()
+        .is_some_and(|before| before.digest == accepted.digest)
+    {
+        return Ok(SyncOutcome::Unchanged { version: to });
+    }
+    let from = before.map(|before| before.version);
+    let was = from.map_or_else(String::new, |from| format!(" after version {from}"));
+    let detail = format!(
+        "version {to} of the bundle is in force{was}, sha256 {}, signed by key {}",
+        accepted.digest.hex(),
+        accepted.signer.id()
+    );
+    context.record(org_id, &detail, None);
+    Ok(SyncOutcome::Updated { from, to })
+}
+
+/// Verifies an envelope against the record of the store.
+pub(super) fn check(
+    store: &TeamStore,
+    membership: &TeamMembership,
+    fetched: &FetchedEnvelope,
+) -> Result<AcceptedBundle, ToolError> {
+    let record = readable_record(store);
+    let (org_id, keys) = (&membership.org_id, &membership.keys);
+    let checked = AcceptedBundle::check(&fetched.bytes, org_id, keys, record.as_ref(), now());
+    checked.map_err(|error| check_error(error, org_id))
+}
+
+/// Returns the record, or `None` if it is damaged: then a bundle that is fetched anew replaces it.
+fn readable_record(store: &TeamStore) -> Option<TeamRecord> {
+    store.record().unwrap_or_else(|error| {
+        crate::interface::warn(format_args!(
+            "{}; the protection against older bundles starts anew",
+            error.message
+        ));
+        None
+    })
+}
+
+/// Fetches the blobs that the store lacks or has damaged. Each is verified before it replaces a file.
+async fn fetch_blobs(
+    store: &TeamStore,
+    source: &BundleSource,
+    fetched: &FetchedEnvelope,
+    bundle: &TeamBundle,
+) -> Result<(), ToolError> {
+    let folder = store.blob_folder();
+    private_files::private_folder(&folder)
+        .map_err(|error| crate::file_error::file_error("create", &folder, &error))?;
+    let damaged = store.damaged_blobs(bundle);
+    for (digest, size) in bundle.blobs() {
+        let target = store.blob(&digest);
+        if !damaged.contains(&digest) {
+            continue;
+        }
+        source.fetch_blob(fetched, &digest, size, &target).await?;
+        if !has_size(&target, size) {
+            let message = format!("a part of the team's bundle has another size than {size} bytes");
+            return Err(ToolError::new(ToolErrorCode::PolicyDenied, message));
+        }
+    }
+    Ok(())
+}
+
+/// Notes a failed check in the record, for `mimir team status`, and in the audit log.
+fn note_failure(context: &SyncContext, membership: &TeamMembership, error: &ToolError) {
+    let org_id = &membership.org_id;
+    let detail = format!("a bundle was not accepted: {}", error.message);
+    context.record(org_id, &detail, Some(error.code));
+    let noted = TeamStore::new(&context.user_dirs, org_id).and_then(|store| {
+        let _lock = store.lock()?;
+        if let Some(mut record) = store.record()? {
+            record.last_fault = Some(TeamFault {
+                at: now(),
+                text: error.message.clone(),
+            });
+            store.write_record(&record)?;
+        }
+        Ok(())
+    });
+    if let Err(error) = noted {
+        tracing::debug!(%error, "the fault of a team's bundle is not noted");
+    }
+}

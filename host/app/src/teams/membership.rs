@@ -1,0 +1,166 @@
+//! The memberships that the settings define.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use mimir_core::files::{self, LinkPolicy};
+use mimir_core::text::visible;
+use mimir_core::{ToolError, ToolErrorCode};
+use mimir_registry::OciReference;
+use mimir_registry::signature::{MAX_KEY_FILE, VerifyingKey};
+use mimir_registry::team::check_org_id;
+
+use super::team_store::TeamStore;
+use crate::settings::{ConfigFile, ConfigLocation, ConfigOwner, MergedSettings};
+use crate::user_dirs::UserDirs;
+use crate::workspace::WorkspaceFolder;
+
+/// A membership in a team: where its bundle is, and who signs it.
+#[derive(Debug, Clone)]
+pub struct TeamMembership {
+    /// The id of the team.
+    pub org_id: String,
+    /// The reference of a registry, or the absolute path of a folder.
+    pub reference: String,
+    /// The keys that may sign the bundle.
+    pub keys: Vec<VerifyingKey>,
+    /// True if the team's tools are loaded.
+    pub shared_tools: bool,
+    /// Interval of the checks for a newer bundle.
+    pub refresh: Duration,
+    /// Time after the last successful check until calls of the team's tools are refused.
+    pub max_age: SignedDuration,
+    /// The owner of the file that defines the membership.
+    pub owner: ConfigOwner,
+    /// The file that defines the membership, for messages.
+    pub shown: String,
+}
+
+/// Returns the memberships that the files define. Those of an administrator come first; the same team in a later file
+/// is ignored.
+///
+/// # Errors
+/// A project or an environment variable sets `teams`, or a block is not complete.
+pub fn memberships(files: &[ConfigFile]) -> Result<Vec<TeamMembership>, ToolError> {
+    let mut memberships: Vec<TeamMembership> = Vec::new();
+    for file in files {
+        if !file.sets("teams") {
+            continue;
+        }
+        if matches!(
+            file.owner,
+            ConfigOwner::Project | ConfigOwner::Environment | ConfigOwner::JoinedTeam
+        ) {
+            let message = format!(
+                "{}: `teams` can only be set in your own config file or an administrator's",
+                file.shown
+            );
+            let remedy = "remove the block there; `mimir team join` joins a team".to_owned();
+            return Err(ToolError::invalid_input(message).with_remedies([remedy]));
+        }
+        let Some(membership) = TeamMembership::from_file(file)? else {
+            continue;
+        };
+        let mut known = memberships.iter();
+        if !known.any(|known| known.org_id == membership.org_id) {
+            memberships.push(membership);
+        }
+    }
+    Ok(memberships)
+}
+
+/// Returns the stored bundles as locations of config files, below those of administrators. Returns nothing if a config file
+/// is not valid.
+pub fn bundle_locations(user_dirs: &UserDirs, workspace: &WorkspaceFolder) -> Vec<ConfigLocation> {
+    let settings = MergedSettings::read_without_teams(user_dirs, workspace);
+    let memberships = settings.and_then(|settings| memberships(&settings.files));
+    let memberships = memberships.unwrap_or_default().into_iter();
+    let locations = memberships.filter_map(|membership| {
+        let store = TeamStore::new(user_dirs, &membership.org_id).ok()?;
+        Some(ConfigLocation {
+            path: store.record_path(),
+            shown: format!("team {}", membership.org_id),
+            owner: ConfigOwner::JoinedTeam,
+        })
+    });
+    locations.collect()
+}
+
+impl TeamMembership {
+    fn from_file(file: &ConfigFile) -> Result<Option<Self>, ToolError> {
+        let settings = &file.config.teams;
+        if !settings.enabled {
+            return Ok(None);
+        }
+        let fault = |key: &str, why: String| {
+            let place = file.place_of(&format!("teams.{key}"));
+            ToolError::invalid_input(format!("{place}: teams.{key}: {why}"))
+        };
+        let missing = |key: &str| {
+            let why = "is missing; `mimir team join REF --key KEY` writes the whole block";
+            fault(key, why.to_owned())
+        };
+        let org_id = settings.org_id.clone().ok_or_else(|| missing("orgId"))?;
+        check_org_id(&org_id).map_err(|error| fault("orgId", error.to_string()))?;
+        let reference = settings.reference.clone();
+        let reference = reference.ok_or_else(|| missing("reference"))?;
+        check_reference(&reference).map_err(|error| fault("reference", error))?;
+        if settings.keys.is_empty() {
+            return Err(missing("keys"));
+        }
+        let keys = settings.keys.iter().enumerate().map(|(at, key)| {
+            read_team_key(key).map_err(|error| ToolError {
+                message: format!("{}: teams.keys[{at}]: {}", file.shown, error.message),
+                ..error
+            })
+        });
+        Ok(Some(Self {
+            keys: keys.collect::<Result<_, _>>()?,
+            shared_tools: settings.features.shared_tools,
+            refresh: Duration::from_secs(u64::from(settings.refresh_minutes()) * 60),
+            max_age: SignedDuration::from_hours(i64::from(settings.max_age_hours())),
+            owner: file.owner,
+            shown: file.shown.clone(),
+            org_id,
+            reference,
+        }))
+    }
+
+    /// Returns true if an administrator requires the membership, so that the user cannot leave.
+    pub fn is_required(&self) -> bool {
+        self.owner.is_team()
+    }
+}
+
+/// Checks that a reference is an absolute path or a reference of a registry.
+fn check_reference(reference: &str) -> Result<(), String> {
+    if Path::new(reference).is_absolute() {
+        return Ok(());
+    }
+    let parsed = reference.parse::<OciReference>();
+    parsed.map(drop).map_err(|error| error.to_string())
+}
+
+/// Reads a public key: a PEM text, or the absolute path of a PEM file.
+///
+/// # Errors
+/// The file cannot be read, or it is not a supported public key.
+pub fn read_team_key(key: &str) -> Result<VerifyingKey, ToolError> {
+    if key.contains("-----BEGIN") {
+        return Ok(VerifyingKey::from_pem(key.as_bytes())?);
+    }
+    let path = PathBuf::from(key);
+    let shown = visible(key);
+    if !path.is_absolute() {
+        let message = format!("`{shown}` is neither a public key in PEM nor an absolute path");
+        return Err(ToolError::invalid_input(message));
+    }
+    let text = files::read(&path, LinkPolicy::Follow, MAX_KEY_FILE as u64).map_err(|error| {
+        ToolError::new(
+            ToolErrorCode::FileNotFound,
+            format!("the key {shown} cannot be read: {error}"),
+        )
+    })?;
+    Ok(VerifyingKey::from_pem(&text)?)
+}

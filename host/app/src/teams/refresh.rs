@@ -1,0 +1,133 @@
+//! Refresh of bundles: in the background of long-running commands, and before a single call only if the bundle is too old
+//! or missing.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use mimir_core::ToolError;
+use tokio::task::AbortHandle;
+
+use super::bundle_sync::{SyncContext, SyncOutcome, sync_team};
+use super::membership::TeamMembership;
+use super::team_in_force::{TeamInForce, now};
+use super::team_store::TeamStore;
+use crate::interface::{note, warn};
+use crate::setup::HostSetup;
+
+/// Time after which a failed check in the background is repeated.
+const RETRY_INTERVAL: Duration = Duration::from_secs(300);
+
+/// Maximum time for which a command waits for a bundle that it needs.
+const FOREGROUND_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Background refresh of all teams. Dropping it stops the refresh.
+#[must_use]
+pub struct TeamRefresh(Vec<AbortHandle>);
+
+impl Drop for TeamRefresh {
+    fn drop(&mut self) {
+        self.0.iter().for_each(AbortHandle::abort);
+    }
+}
+
+/// Starts the refresh of the bundles of all teams in the background. The changed store is noticed like a changed config
+/// file.
+pub fn spawn_refresh(setup: &HostSetup) -> TeamRefresh {
+    if setup.settings.teams.is_empty() {
+        return TeamRefresh(Vec::new());
+    }
+    let context = match SyncContext::new(setup) {
+        Ok(context) => context,
+        Err(error) => {
+            warn(error.message);
+            return TeamRefresh(Vec::new());
+        }
+    };
+    let teams = setup.settings.teams.iter();
+    let tasks = teams.map(|team| {
+        let (context, membership) = (context.clone(), team.membership.clone());
+        let first = time_to_check(team, now());
+        tokio::spawn(refresh(context, membership, first)).abort_handle()
+    });
+    TeamRefresh(tasks.collect())
+}
+
+/// Returns the time until the next check of a team's bundle.
+fn time_to_check(team: &TeamInForce, now: Timestamp) -> Duration {
+    let age = now.duration_since(team.checked_at);
+    // After the clock was set back, the bundle is checked at once.
+    let age = Duration::try_from(age).unwrap_or(Duration::MAX);
+    team.membership.refresh.saturating_sub(age)
+}
+
+async fn refresh(context: SyncContext, membership: TeamMembership, first: Duration) {
+    let mut pause = first;
+    let mut last_fault = String::new();
+    loop {
+        tokio::time::sleep(pause).await;
+        match sync_team(&context, &membership).await {
+            Ok(outcome) => {
+                if let SyncOutcome::Updated { to, .. } = outcome {
+                    note(format_args!(
+                        "team {}: version {to} is in force",
+                        membership.org_id
+                    ));
+                }
+                pause = membership.refresh;
+                last_fault.clear();
+            }
+            Err(error) => {
+                if error.message != last_fault {
+                    warn(&error.message);
+                    last_fault.clone_from(&error.message);
+                }
+                pause = membership.refresh.min(RETRY_INTERVAL);
+            }
+        }
+    }
+}
+
+/// Fetches the bundles that are missing or damaged, and those that are too old if `renews` is true. A failure is shown,
+/// and reading the settings decides what it means. Returns true if a bundle was fetched.
+///
+/// # Errors
+/// A config file is not valid.
+pub async fn refresh_if_needed(setup: &HostSetup, renews: bool) -> Result<bool, ToolError> {
+    let context = SyncContext::new(setup)?;
+    let mut any = false;
+    for membership in context.memberships()? {
+        if !needs_refresh(&context, &membership, renews) {
+            continue;
+        }
+        match tokio::time::timeout(FOREGROUND_TIMEOUT, sync_team(&context, &membership)).await {
+            Ok(Ok(_)) => any = true,
+            Ok(Err(error)) => warn(&error.message),
+            Err(_) => {
+                let seconds = FOREGROUND_TIMEOUT.as_secs();
+                let org_id = &membership.org_id;
+                warn(format_args!(
+                    "the bundle of the team `{org_id}` was not fetched within {seconds} s; `mimir team sync` waits longer"
+                ));
+            }
+        }
+    }
+    Ok(any)
+}
+
+fn needs_refresh(context: &SyncContext, membership: &TeamMembership, renews: bool) -> bool {
+    let store = TeamStore::new(context.user_dirs(), &membership.org_id);
+    let Ok(loaded) = store.and_then(|store| store.load(membership)) else {
+        return true;
+    };
+    let expires = loaded.accepted.bundle.expires_at;
+    let latest = loaded.record.checked_at.checked_add(membership.max_age);
+    let deadline = latest.map_or(expires, |latest| latest.min(expires));
+    // Without a connection, not every call waits for the registry.
+    let pause = SignedDuration::try_from(RETRY_INTERVAL).unwrap_or(SignedDuration::MAX);
+    let last_fault = loaded.record.last_fault.as_ref();
+    let failed_recently = last_fault.is_some_and(|fault| now().duration_since(fault.at) < pause);
+    renews && now() >= deadline && !failed_recently
+}
+
+#[cfg(test)]
+mod tests;
