@@ -35,7 +35,7 @@ mod zig;
 pub use build_context::{BuildContext, BuildStep, within_time_limit};
 pub use go::{GoEnvironment, GoTarget};
 pub use install::install;
-use install::load_alone;
+pub(super) use install::load_alone;
 pub use plugin_folder::{BUILD_FOLDER, PluginFolder};
 pub use rust::{TARGET_FOLDER, cargo_step};
 use undeclared_needs::HostFeature;
@@ -81,6 +81,17 @@ pub struct BuiltComponent {
 }
 
 impl BuiltComponent {
+    /// Creates a component that was built earlier, for its test cases.
+    pub fn from_earlier_build(file_name: PathBuf, bytes: Vec<u8>) -> Self {
+        Self {
+            file_name,
+            bytes,
+            loaded: LoadedTools::default(),
+            notes: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
     /// Prints what the user should know about the build.
     pub fn print_notes(&self) {
         self.notes.iter().for_each(note);

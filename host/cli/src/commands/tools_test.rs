@@ -1,5 +1,6 @@
 //! `mimir tools test`: builds a plugin without installing it, runs its unit tests, and calls it as `cases.yml` says.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anstyle::Style;
@@ -66,6 +67,37 @@ pub async fn run(globals: &GlobalOptions, args: &ToolsTestArgs) -> CommandResult
     Ok(ExitReason::done_if(report.failed == 0))
 }
 
+/// Calls a component that was built earlier as the `cases.yml` in the folder of its plugin says, without network. Prints
+/// nothing. `None` if the folder has no cases.
+pub async fn run_cases(
+    setup: &HostSetup,
+    folder: &Path,
+    component: &BuiltComponent,
+) -> CommandResult<Option<PluginTestReport>> {
+    let cases = cases::read_cases(folder)?;
+    if cases.is_empty() {
+        return Ok(None);
+    }
+    let runner = CaseRunner {
+        component,
+        cache: setup.user_dirs.cache.clone(),
+        settings: setup.settings.for_test_cases(false)?,
+    };
+    let silent = ResultPrinter::new(true);
+    let mut report = PluginTestReport::default();
+    for case in &cases {
+        let result = runner.run(case).await?;
+        report.count(
+            silent,
+            result.passed,
+            (&*result.name, result.duration_ms),
+            None,
+        )?;
+        report.cases.push(result);
+    }
+    Ok(Some(report))
+}
+
 impl TestSelection {
     /// Reads the cases of a plugin. If `names` is not empty, only these cases run, and no unit tests.
     pub fn read(folder: &PluginFolder, names: &[String], network: bool) -> CommandResult<Self> {
@@ -123,6 +155,12 @@ impl TestSelection {
 }
 
 impl PluginTestReport {
+    /// Returns the name of each case, with true for a passed one.
+    pub fn case_results(&self) -> Vec<(String, bool)> {
+        let cases = self.cases.iter();
+        cases.map(|case| (case.name.clone(), case.passed)).collect()
+    }
+
     /// Returns true if no test failed.
     pub fn is_passed(&self) -> bool {
         self.failed == 0

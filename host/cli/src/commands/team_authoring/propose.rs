@@ -1,0 +1,149 @@
+//! `mimir team propose`.
+
+use std::path::{Path, PathBuf};
+
+use mimir_core::files::{self, LinkPolicy};
+use mimir_core::grants::{self, Grant};
+use mimir_core::needs::Needs;
+use mimir_core::{ToolError, ToolSource};
+use mimir_registry::team::MAX_BLOB_SIZE;
+use serde_json::json;
+
+use super::{registry_source, review, shown};
+use crate::args::{GlobalOptions, TeamProposeArgs};
+use crate::commands::tools_build::BuiltComponent;
+use crate::commands::tools_test;
+use crate::commands::tools_trust::find_plugin;
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
+use crate::output::{note, warn};
+use mimir::file_error::file_error;
+use mimir::setup::HostSetup;
+use mimir::team_authoring::{
+    AuthoringFolder, InspectedPlugin, ProposalFiles, ProposalSource, ProposedTests, ToolProposal,
+    bundled_file_name,
+};
+
+/// Writes a proposal of an installed component.
+pub async fn run(globals: &GlobalOptions, args: &TeamProposeArgs) -> CommandResult {
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let folder = args.to.as_deref().map(AuthoringFolder::open).transpose()?;
+    let registry = setup.registry().await.into_registry();
+    let tools = find_plugin(&registry, &args.tool)?;
+    let Some(tool) = tools.first() else {
+        return Err(CommandFailure::usage("the plugin has no tools"));
+    };
+    let location = tool.origin.location.clone();
+    if tool.source != ToolSource::Custom || !location.ends_with(".wasm") {
+        return Err(CommandFailure::usage(format!(
+            "`{}` is not a component of .mimir/tools, and only components can be shared in a bundle",
+            tool.name()
+        )));
+    }
+    // The rights that the developer has named for a component that cannot declare them.
+    let named = if grants::is_foreign(tool) {
+        tool.granted.clone()
+    } else {
+        Needs::default()
+    };
+    let path = setup.workspace.root().join(&location);
+    let bytes = files::read(&path, LinkPolicy::Follow, MAX_BLOB_SIZE)
+        .map_err(|error| file_error("read", &path, &error))?;
+    let file = bundled_file_name(&path)?;
+    let plugin = InspectedPlugin::inspect(&setup, &file, bytes, &named).await?;
+    let source = source_in_lock(&setup, &location, &plugin)?;
+    let previous = previous_grant(&setup, folder.as_ref(), &plugin.file);
+    let tests = run_cases(&setup, args.source.as_deref(), &plugin).await?;
+    let proposal = ToolProposal::new(&plugin, &named, previous.as_ref(), source, tests);
+    let files = match (&args.out, &folder) {
+        (Some(page), _) => ProposalFiles::beside(&page.with_extension("md")),
+        (None, Some(folder)) => {
+            ProposalFiles::in_folder(&folder.proposals(), &file, &plugin.digest)
+        }
+        (None, None) => ProposalFiles::in_folder(Path::new(""), &file, &plugin.digest),
+    };
+    files.write(&proposal, &plugin.bytes)?;
+    if globals.json {
+        let value = json!({ "proposed": file, "digest": plugin.digest, "files": files, "tests": proposal.tests });
+        globals.printer().print_json(&value)?;
+        return Ok(ExitReason::Done);
+    }
+    note(format_args!("proposed {file}, {}", plugin.digest));
+    for path in [&files.page, &files.json, &files.component] {
+        note(format_args!("  {}", shown(path)));
+    }
+    match &proposal.tests {
+        Some(tests) if tests.failed > 0 => warn(format_args!(
+            "{} of its test cases failed; the proposal says so",
+            tests.failed
+        )),
+        Some(_) => {}
+        None => note("It has no test results: `--source DIR` names the folder with its cases.yml."),
+    }
+    Ok(ExitReason::Done)
+}
+
+/// Returns the origin that the lock file has for this build of the component.
+fn source_in_lock(
+    setup: &HostSetup,
+    location: &str,
+    plugin: &InspectedPlugin,
+) -> Result<Option<ProposalSource>, ToolError> {
+    let Some(approval_store) = setup.approvals() else {
+        return Ok(None);
+    };
+    let lock = approval_store
+        .lock()
+        .read()
+        .map_err(ToolError::unavailable)?;
+    let record = lock.sources.get(location);
+    // Another build was put there since.
+    match record.filter(|record| record.layer_hex() == plugin.digest.hex()) {
+        Some(record) => registry_source(record),
+        None => Ok(None),
+    }
+}
+
+/// Returns the grant of the earlier build: that of the team's folder, or of the bundle of a joined team.
+fn previous_grant(
+    setup: &HostSetup,
+    folder: Option<&AuthoringFolder>,
+    file: &str,
+) -> Option<Grant> {
+    if let Some(folder) = folder {
+        return review::approved_grant(folder, file);
+    }
+    let bundles = setup.settings.teams.iter().map(|team| &team.bundle);
+    let mut tools = bundles.flat_map(|bundle| &bundle.tools);
+    tools.find(|tool| tool.file == file)?.grant.clone()
+}
+
+/// Calls the component as the `cases.yml` of its plugin says.
+async fn run_cases(
+    setup: &HostSetup,
+    named: Option<&Path>,
+    plugin: &InspectedPlugin,
+) -> CommandResult<Option<ProposedTests>> {
+    let stem = plugin.file.trim_end_matches(".wasm");
+    let folder = match named {
+        Some(folder) if !folder.is_dir() => {
+            return Err(CommandFailure::usage(format!(
+                "{} is not a folder; name the folder with the plugin's cases.yml",
+                shown(folder)
+            )));
+        }
+        Some(folder) => folder.to_owned(),
+        None => setup.workspace.root().join(stem),
+    };
+    let component =
+        BuiltComponent::from_earlier_build(PathBuf::from(&plugin.file), plugin.bytes.clone());
+    let Some(report) = tools_test::run_cases(setup, &folder, &component).await? else {
+        return Ok(None);
+    };
+    let cases = report.case_results();
+    let passed = cases.iter().filter(|(_, passed)| *passed).count();
+    Ok(Some(ProposedTests {
+        passed,
+        failed: cases.len() - passed,
+        cases,
+    }))
+}

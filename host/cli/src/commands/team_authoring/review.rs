@@ -1,0 +1,323 @@
+//! `mimir team approve` and `mimir team reject`.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use mimir_core::files::{self, LinkPolicy};
+use mimir_core::grants::Grant;
+use mimir_core::needs::{NeedKind, Needs};
+use mimir_core::text::visible;
+use mimir_core::{ToolError, ToolErrorCode};
+use mimir_registry::signature::SigningKey;
+use mimir_registry::team::MAX_BLOB_SIZE;
+use mimir_registry::{OciDigest, OciReference};
+use serde_json::json;
+
+use super::{record, registry_source, shown};
+use crate::args::{GlobalOptions, TeamApproveArgs, TeamRejectArgs};
+use crate::arguments::command_line;
+use crate::commands::keys::signing_key;
+use crate::commands::tools_add::{AddSource, fetch_component};
+use crate::exit::CommandResult;
+use crate::output::note;
+use crate::terminal;
+use mimir::file_error::file_error;
+use mimir::setup::HostSetup;
+use mimir::team_authoring::{
+    AuthoredTool, AuthoringFolder, InspectedPlugin, ProposalFiles, ProposalSource, ReviewDecision,
+    ReviewKeys, ReviewRecord, SignedReview, ToolProposal, proposal_page,
+};
+
+/// A component under review.
+struct ReviewedComponent {
+    plugin: InspectedPlugin,
+    named: Needs,
+    source: Option<ProposalSource>,
+    /// The proposal and its files; `None` for a tool that only the catalog has.
+    proposal: Option<(ToolProposal, ProposalFiles)>,
+}
+
+/// Approves a component, after the person has confirmed what it may do.
+pub async fn approve(globals: &GlobalOptions, args: &TeamApproveArgs) -> CommandResult {
+    let mut folder = AuthoringFolder::open(&args.dir)?;
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let key = reviewer_key(&setup, &folder, &args.sign)?;
+    let mut reviewed = read_component(&setup, &folder, &args.proposal).await?;
+    if args.no_reference {
+        reviewed.source = None;
+    }
+    if let Some(source) = &reviewed.source {
+        reviewed.source = Some(verify_source(&setup, source, &reviewed.plugin.digest).await?);
+    }
+    let ReviewedComponent {
+        plugin,
+        named,
+        source,
+        proposal,
+    } = reviewed;
+    let grant = plugin.grant(&named, &args.without)?;
+    let previous = approved_grant(&folder, &plugin.file);
+    let tests = proposal.as_ref().and_then(|(told, _)| told.tests.clone());
+    let facts = ToolProposal::new(&plugin, &named, previous.as_ref(), source.clone(), tests);
+    confirm(args, &folder, &facts)?;
+
+    let earlier = folder.tool(&plugin.file).cloned();
+    let entry = AuthoredTool {
+        file: plugin.file.clone(),
+        digest: plugin.digest,
+        reference: source.as_ref().map(|source| source.reference.clone()),
+        enforced: args.enforced || earlier.is_some_and(|earlier| earlier.enforced),
+    };
+    let decision = ReviewRecord {
+        org_id: folder.manifest.org_id.clone(),
+        decision: ReviewDecision::Approved,
+        file: plugin.file.clone(),
+        digest: plugin.digest,
+        size: plugin.bytes.len() as u64,
+        decided_at: now()?,
+        reason: args.reason.clone(),
+        source,
+        grant: Some(grant),
+    };
+    // The record first: without it, `publish` refuses the entry; without the entry, it does nothing.
+    decision.write(&folder, &key)?;
+    folder.put_tool(entry.clone(), &plugin.bytes)?;
+    if let Some((_, files)) = &proposal {
+        files.remove()?;
+    }
+    let key_id = key.verifying_key().id();
+    record(
+        &setup,
+        &format!("team {}", folder.manifest.org_id),
+        &format!("approved {}, {}, key {key_id}", plugin.file, plugin.digest),
+    );
+    globals.printer().print_done(
+        &json!({
+            "approved": plugin.file,
+            "digest": plugin.digest,
+            "key": key_id,
+            "enforced": entry.enforced,
+            "withheld": args.without,
+            "reference": entry.reference,
+        }),
+        format_args!(
+            "approved {}; members get it with the next `mimir team publish`",
+            plugin.file
+        ),
+    )
+}
+
+/// Rejects a component. The catalog stays as it is.
+pub async fn reject(globals: &GlobalOptions, args: &TeamRejectArgs) -> CommandResult {
+    let folder = AuthoringFolder::open(&args.dir)?;
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let key = reviewer_key(&setup, &folder, &args.sign)?;
+    // Not inspected: a component that cannot be loaded can be rejected, too.
+    let (file, bytes, proposal) = match ProposalFiles::find(&args.proposal, &folder.proposals()) {
+        Ok(files) => {
+            let (proposal, bytes) = files.read()?;
+            (proposal.file, bytes, Some(files))
+        }
+        Err(missing) => {
+            let (file, bytes) = catalog_component(&folder, &args.proposal, missing)?;
+            (file, bytes, None)
+        }
+    };
+    let digest = OciDigest::of_bytes(&bytes);
+    let decision = ReviewRecord {
+        org_id: folder.manifest.org_id.clone(),
+        decision: ReviewDecision::Rejected,
+        file: file.clone(),
+        digest,
+        size: bytes.len() as u64,
+        decided_at: now()?,
+        reason: args.reason.clone(),
+        source: None,
+        grant: None,
+    };
+    decision.write(&folder, &key)?;
+    if let Some(files) = &proposal {
+        files.remove()?;
+    }
+    let key_id = key.verifying_key().id();
+    record(
+        &setup,
+        &format!("team {}", folder.manifest.org_id),
+        &format!("rejected {file}, {digest}, key {key_id}"),
+    );
+    let is_listed = folder.tool(&file).is_some_and(|tool| tool.digest == digest);
+    if is_listed && !globals.json {
+        note(format_args!(
+            "The catalog still lists {file}, which stops the next `mimir team publish`; `mimir team remove {file}` removes it."
+        ));
+    }
+    globals.printer().print_done(
+        &json!({ "rejected": file, "digest": digest, "key": key_id, "listed": is_listed }),
+        format_args!("rejected {file}, {digest}"),
+    )
+}
+
+/// Reads the reviewer's key. Fails if the team does not accept its decisions.
+fn reviewer_key(
+    setup: &HostSetup,
+    folder: &AuthoringFolder,
+    name: &str,
+) -> CommandResult<SigningKey> {
+    let key = signing_key(setup, name)?;
+    let keys = ReviewKeys::read(folder, key.verifying_key())?;
+    keys.check_reviewer(key.verifying_key())?;
+    Ok(key)
+}
+
+/// Reads and inspects the component of a proposal, or of the catalog.
+async fn read_component(
+    setup: &HostSetup,
+    folder: &AuthoringFolder,
+    named: &Path,
+) -> CommandResult<ReviewedComponent> {
+    let files = match ProposalFiles::find(named, &folder.proposals()) {
+        Ok(files) => files,
+        Err(missing) => {
+            let (file, bytes) = catalog_component(folder, named, missing)?;
+            let needs = Needs::default();
+            let plugin = InspectedPlugin::inspect(setup, &file, bytes, &needs).await?;
+            let entry = folder.tool(&file);
+            let reference = entry.and_then(|entry| entry.reference.clone());
+            return Ok(ReviewedComponent {
+                named: approved_grant(folder, &file).map_or(needs, |grant| grant.named()),
+                plugin,
+                source: reference.map(|reference| ProposalSource {
+                    reference,
+                    signer: None,
+                    provenance: None,
+                }),
+                proposal: None,
+            });
+        }
+    };
+    let (proposal, bytes) = files.read()?;
+    let named = proposal.named.clone();
+    let plugin = InspectedPlugin::inspect(setup, &proposal.file, bytes, &named).await?;
+    proposal.check_describes(&plugin)?;
+    Ok(ReviewedComponent {
+        plugin,
+        named,
+        source: proposal.source.clone(),
+        proposal: Some((proposal, files)),
+    })
+}
+
+/// Reads a component of the catalog. `missing` is the error about the proposal, if the catalog has no such tool either.
+fn catalog_component(
+    folder: &AuthoringFolder,
+    named: &Path,
+    missing: ToolError,
+) -> Result<(String, Vec<u8>), ToolError> {
+    let name = named.to_str().unwrap_or_default();
+    let Some(entry) = folder
+        .tool(name)
+        .filter(|_| missing.code == ToolErrorCode::NotFound)
+    else {
+        return Err(missing);
+    };
+    let path = folder.tool_path(&entry.file);
+    let bytes = files::read(&path, LinkPolicy::Refuse, MAX_BLOB_SIZE)
+        .map_err(|error| file_error("read", &path, &error))?;
+    let digest = OciDigest::of_bytes(&bytes);
+    if digest != entry.digest {
+        let message = format!(
+            "{} has changed since it was added: {digest} instead of {}; nothing was approved",
+            shown(&path),
+            entry.digest
+        );
+        let remedy = format!("add the new build: `mimir team add {}`", shown(&path));
+        return Err(
+            ToolError::new(ToolErrorCode::PermissionDenied, message).with_remedies([remedy])
+        );
+    }
+    Ok((entry.file.clone(), bytes))
+}
+
+/// Fetches the component of a reference again, with the reviewer's own trust policy, because the proposal's statement
+/// about its origin could be wrong.
+async fn verify_source(
+    setup: &HostSetup,
+    told: &ProposalSource,
+    digest: &OciDigest,
+) -> CommandResult<ProposalSource> {
+    let reference: OciReference = told.reference.parse().map_err(ToolError::from)?;
+    let fault = |why: &str| {
+        let message = format!("{reference} {why}; nothing was approved");
+        let remedy =
+            "to approve the component without its reference, use `--no-reference`".to_owned();
+        ToolError::new(ToolErrorCode::PermissionDenied, message).with_remedies([remedy])
+    };
+    if reference.digest().is_none() {
+        return Err(fault("has no digest, so it can change").into());
+    }
+    let fetched = fetch_component(setup, &AddSource::Registry(reference.clone()), None).await?;
+    if OciDigest::of_bytes(&fetched.bytes) != *digest {
+        return Err(fault("has another component than the proposal").into());
+    }
+    let source = match &fetched.source {
+        Some(source) => registry_source(source)?,
+        None => None,
+    };
+    let source = source.ok_or_else(|| fault("has no manifest"))?;
+    Ok(ProposalSource {
+        reference: told.reference.clone(),
+        ..source
+    })
+}
+
+/// Returns the grant of the build in the catalog, whether or not it was published.
+pub fn approved_grant(folder: &AuthoringFolder, file: &str) -> Option<Grant> {
+    let entry = folder.tool(file)?;
+    let review = SignedReview::read_unverified(folder, entry)?;
+    review.grant
+}
+
+/// Shows the facts, and asks. Without a terminal, the digest of the component answers.
+fn confirm(
+    args: &TeamApproveArgs,
+    folder: &AuthoringFolder,
+    facts: &ToolProposal,
+) -> CommandResult<()> {
+    let file = &facts.file;
+    if let Some(digest) = &args.digest {
+        if *digest == facts.digest.hex() {
+            return Ok(());
+        }
+        let message = format!(
+            "digest mismatch: {file} has {}, expected {digest}; nothing was approved",
+            facts.digest.hex()
+        );
+        return Err(ToolError::approval_denied(message).into());
+    }
+    let mut lines: Vec<String> = proposal_page(facts).lines().map(str::to_owned).collect();
+    let withheld: Vec<&str> = args
+        .without
+        .iter()
+        .map(|kind: &NeedKind| kind.as_str())
+        .collect();
+    if !withheld.is_empty() {
+        lines.push(String::new());
+        lines.push(format!("You withhold: {}", withheld.join(", ")));
+    }
+    terminal::print_paged(&lines)?;
+    let team = visible(&folder.manifest.name);
+    let question = format!("Approve {file} for every member of {team}, with the rights above?");
+    if terminal::confirm(&question)? {
+        return Ok(());
+    }
+    let message = format!(
+        "nothing was approved; without a terminal, name the digest of the component: `{} --digest {}`",
+        command_line(),
+        facts.digest.hex()
+    );
+    Err(ToolError::approval_denied(message).into())
+}
+
+fn now() -> Result<jiff::Timestamp, ToolError> {
+    jiff::Timestamp::try_from(SystemTime::now()).map_err(ToolError::internal)
+}
