@@ -10,13 +10,18 @@ use super::{DefinitionFormat, ToolLanguage};
 
 mod add;
 mod build;
+mod export;
 mod import;
+mod registries;
 mod test;
 mod trust;
 
 pub use add::ToolsAddArgs;
+pub(super) use add::digest;
 pub use build::{PluginSourceArgs, ToolsBuildArgs};
+pub use export::ToolsExportArgs;
 pub use import::{OpenApiImportArgs, ToolsImportCommand};
+pub use registries::{ToolsPushArgs, ToolsUpdateArgs};
 pub use test::{ToolsDevArgs, ToolsTestArgs};
 pub use trust::{ToolsTrustArgs, secret_need};
 
@@ -55,6 +60,16 @@ pub enum ToolsCommand {
     Dev(ToolsDevArgs),
     /// Install a component into .mimir/tools
     Add(ToolsAddArgs),
+    /// Publish a component or a catalog in a registry
+    Push(ToolsPushArgs),
+    /// Replace components from a registry by what their tags name now
+    Update(ToolsUpdateArgs),
+    /// Check the files in .mimir/tools against tools.lock, without the network
+    Verify,
+    /// Fetch missing components of tools.lock, and pin unknown ones, so that a clone works offline
+    Vendor,
+    /// Write a component in the formats of other programs: OCI, MCP bundle, Claude Code plugin, Agent Skill
+    Export(ToolsExportArgs),
     /// Make tools from a description of another system
     Import {
         /// Kind of the description

@@ -12,8 +12,9 @@ use mimir::setup::HostSetup;
 
 use super::doctor::unknown_names;
 use super::{
-    editor_support, tools_add, tools_build, tools_check, tools_dev, tools_import, tools_new,
-    tools_remove, tools_test, tools_trust,
+    editor_support, tools_add, tools_build, tools_check, tools_dev, tools_export, tools_import,
+    tools_new, tools_push, tools_remove, tools_search_catalogs, tools_test, tools_trust,
+    tools_update, tools_vendor, tools_verify,
 };
 
 /// Runs a command of `mimir tools`. Without one, opens the tool browser, or prints the list without a terminal.
@@ -36,6 +37,11 @@ pub async fn run(globals: &GlobalOptions, command: Option<ToolsCommand>) -> Comm
         Some(ToolsCommand::Test(args)) => tools_test::run(globals, &args).await,
         Some(ToolsCommand::Dev(args)) => tools_dev::run(globals, &args).await,
         Some(ToolsCommand::Add(args)) => tools_add::run(globals, args).await,
+        Some(ToolsCommand::Push(args)) => tools_push::run(globals, &args).await,
+        Some(ToolsCommand::Update(args)) => tools_update::run(globals, &args).await,
+        Some(ToolsCommand::Verify) => tools_verify::run(globals),
+        Some(ToolsCommand::Vendor) => tools_vendor::run(globals).await,
+        Some(ToolsCommand::Export(args)) => tools_export::run(globals, args).await,
         Some(ToolsCommand::Import { command }) => tools_import::run(globals, command).await,
         Some(ToolsCommand::Trust(args)) => tools_trust::trust(globals, args).await,
         Some(ToolsCommand::Remove { name, yes }) => tools_remove::run(globals, &name, yes).await,
@@ -46,7 +52,7 @@ pub async fn run(globals: &GlobalOptions, command: Option<ToolsCommand>) -> Comm
 /// Runs a command that the chat also has, such as listing or switching tools.
 async fn tool_list(globals: &GlobalOptions, command: ToolListCommand) -> CommandResult {
     let printer = globals.printer();
-    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let setup = HostSetup::find_with_bundles(globals.workspace.as_deref(), false).await?;
     let snapshot = setup.load_snapshot().await?;
     let lists = matches!(command, ToolListCommand::List { .. });
     if let ToolListCommand::Info { name } = &command
@@ -54,6 +60,12 @@ async fn tool_list(globals: &GlobalOptions, command: ToolListCommand) -> Command
         && let Err(error) = setup.verify_description(tool).await
     {
         warn(error.message);
+    }
+    if let ToolListCommand::Search { words } = &command
+        && !setup.settings.config.registries.catalogs.is_empty()
+    {
+        let words = words.join(" ");
+        return tools_search_catalogs::run(&setup, &snapshot, printer, &words).await;
     }
     let done = tools::run(&setup, &snapshot, printer, CommandSyntax::Shell, command);
     if lists {

@@ -1,138 +1,140 @@
-//! `mimir tools add`.
+//! `mimir tools add`: fetches a component from one of several kinds of sources, and installs it.
 
-use std::io::{ErrorKind, Read as _};
+use std::io::Read as _;
 use std::path::Path;
-use std::time::SystemTime;
 
-use mimir_core::audit::{AuditEvent, EventKind};
-use mimir_core::files::{self, LinkPolicy};
-use mimir_core::grants;
-use mimir_core::{ToolError, ToolErrorCode};
+use mimir_core::ToolError;
+use mimir_core::grants::{self, SourceRecord};
 use serde_json::json;
-use sha2::{Digest, Sha256};
 
 use crate::args::{GlobalOptions, ToolsAddArgs};
 use crate::arguments::quote_for_shell;
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
-use crate::output::note;
 use crate::output::tools::quarantined;
+use crate::output::{FAINT, grant, note, styled};
 use mimir::file_error::file_error;
-use mimir::private_files::{self, FileReaders};
 use mimir::setup::HostSetup;
 
-use super::tools_trust::{policy_beside, set_prefix};
-use crate::tools::is_file;
+use super::tools_trust::policy_beside;
 
+mod add_source;
 pub(super) mod fetch;
+mod fetched;
+mod folder;
+mod install;
+mod npm;
+mod registry;
+mod replaced_files;
 
-/// Maximum size of a component in bytes. The loader also refuses larger ones.
-const MAX_COMPONENT_SIZE: u64 = 256 << 20;
+pub(super) use add_source::AddSource;
+pub(super) use fetched::{FetchedComponent, MAX_COMPONENT_SIZE, check_stem};
+pub(super) use install::{AddOptions, InstalledComponent, forget_source, install};
+pub(super) use registry::fetch_artifact;
 
-/// Installs a component into `.mimir/tools`, if it is valid and has the expected digest.
+/// Beginning of the locations of installed files.
+pub(super) const TOOLS_PREFIX: &str = ".mimir/tools/";
+
+/// Returns true for the location of a component in the tools folder itself. A lock file from a checkout may name others.
+pub(super) fn is_component_of(location: &str) -> bool {
+    let name = location.strip_prefix(TOOLS_PREFIX);
+    name.is_some_and(|name| {
+        name.ends_with(".wasm") && !name.starts_with('.') && !name.contains(['/', '\\'])
+    })
+}
+
+/// Fetches a component and installs it into `.mimir/tools`, if it is valid and has the expected digest.
 pub async fn run(globals: &GlobalOptions, args: ToolsAddArgs) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    let url = args.file.to_str().filter(|file| file.contains("://"));
-    let bytes = match url {
-        Some(url) if args.digest.is_some() => {
-            fetch::download_component(&setup, url, MAX_COMPONENT_SIZE).await?
-        }
-        Some(_) => {
-            return Err(CommandFailure::usage(
-                "a URL requires `--digest SHA256`, because the file behind it can change: \
-                 use the digest that the author publishes",
-            ));
-        }
-        None => read_component(&args.file)?,
+    let source = AddSource::parse(&args.file)?;
+    let fetched = fetch_component(&setup, &source, args.digest.as_deref()).await?;
+    fetched.check_digest(args.digest.as_deref())?;
+    let options = AddOptions {
+        replaces: args.force,
+        prefix: args.prefix.as_deref(),
     };
-    let digest = format!("{:x}", Sha256::digest(&bytes));
-    if let Some(expected) = args.digest.as_ref().filter(|expected| **expected != digest) {
-        return Err(ToolError::permission_denied(format!(
-            "digest mismatch: the file has {digest}, expected {expected}; nothing was added"
-        ))
-        .into());
-    }
-    let name_source = url.map_or(args.file.as_path(), fetch::file_name);
-    let stem = name_source.file_stem().and_then(|stem| stem.to_str());
-    let Some(stem) = stem.filter(|stem| !stem.starts_with('.')) else {
-        return Err(CommandFailure::usage(
-            "the file name must be valid UTF-8 and not begin with a dot: the installed file gets the same name",
-        ));
-    };
-    let target = setup.workspace.tools().join(format!("{stem}.wasm"));
-    setup.workspace.check_no_links(&target)?;
-    let shown = setup.workspace.display_path(&target);
-    let previous = match files::read(&target, LinkPolicy::Follow, MAX_COMPONENT_SIZE) {
-        Ok(previous) => Some(previous),
-        Err(error) if error.kind() == ErrorKind::NotFound => None,
-        Err(error) => return Err(file_error("replace", &target, &error).into()),
-    };
-    if previous.is_some() && !args.force {
-        return Err(ToolError::new(
-            ToolErrorCode::AlreadyExists,
-            format!("{shown} already exists; use --force to replace it"),
-        )
-        .into());
-    }
-    let earlier = setup.registry().await.into_registry();
-    write_component(&target, &bytes)?;
-    if let Some(prefix) = &args.prefix {
-        let location = shown.replace('\\', "/");
-        set_prefix(&setup.require_approvals()?, &location, prefix)?;
-    }
-    // Loading the component validates it. If it is not valid, the previous state is restored.
-    let registry = setup.registry().await.into_registry();
-    let name = format!("{stem}.wasm");
-    let restore = || match &previous {
-        Some(previous) => write_component(&target, previous),
-        None => std::fs::remove_file(&target).map_err(|e| file_error("remove", &target, &e)),
-    };
-    let is_whole_file = |left_out: &&mimir_core::Quarantined| {
-        !left_out.location.contains(" (") && is_file(&left_out.location, &name)
-    };
-    if let Some(left_out) = registry.quarantined().iter().find(is_whole_file) {
-        restore()?;
-        let message = format!("nothing was added: {}", left_out.reason);
-        return Err(ToolError::new(left_out.code, message).into());
-    }
-    let tools: Vec<_> = registry
-        .tools()
-        .iter()
-        .filter(|tool| is_file(&tool.origin.location, &name))
-        .collect();
-    let taken = tools.iter().find_map(|tool| {
-        let owner = earlier.get(tool.name().as_str())?;
-        (owner.origin.location != tool.origin.location).then_some(owner)
-    });
-    if let Some(owner) = taken {
-        restore()?;
-        let message = format!(
-            "nothing was added: {} already has a tool `{}`, whose approvals and settings would apply to the new one",
-            mimir_core::text::visible(&owner.origin.location),
-            owner.name()
-        );
-        let remedy = format!("add a prefix to the new names, such as `--prefix {stem}_`");
-        return Err(ToolError::new(ToolErrorCode::AlreadyExists, message)
-            .with_remedies([remedy])
-            .into());
-    }
-    let names: Vec<&str> = tools.iter().map(|tool| tool.name().as_str()).collect();
-    let action = if previous.is_some() {
-        "replaced"
-    } else {
-        "added"
-    };
-    let event = AuditEvent::new(EventKind::ConfigChange, SystemTime::now()).with_subject(&shown);
-    setup.record_event(&event.with_detail(&format!("{action}, sha256 {digest}")));
+    let installed = install(&setup, &fetched, options).await?;
     if printer.is_json() {
-        printer.print_json(&json!({ "added": shown, "digest": digest, "tools": names }))?;
+        let mut report = json!({
+            "added": installed.file,
+            "digest": installed.digest,
+            "tools": tool_names(&installed),
+        });
+        if let Some(source) = &fetched.source {
+            report["source"] = json!(source);
+        }
+        printer.print_json(&report)?;
         return Ok(ExitReason::Done);
     }
-    note(format_args!("{shown}: {}", names.join(", ")));
-    let left_out = registry.quarantined().iter();
-    for left_out in left_out.filter(|left_out| is_left_out_of(&left_out.location, &name)) {
-        quarantined(left_out);
+    for line in &fetched.notes {
+        note(styled(FAINT, line));
     }
+    if fetched.source.is_some() {
+        grant::show(&installed.tools, &[]);
+    }
+    print_installed(&installed, &fetched);
+    note_policy(&source, &installed);
+    Ok(ExitReason::Done)
+}
+
+/// Fetches the component of a source.
+pub(super) async fn fetch_component(
+    setup: &HostSetup,
+    source: &AddSource,
+    digest: Option<&str>,
+) -> CommandResult<FetchedComponent> {
+    match source {
+        AddSource::File(path) => {
+            let stem = path.file_stem().and_then(|stem| stem.to_str());
+            let bytes = read_component(path)?;
+            Ok(FetchedComponent::new(bytes, check_stem(stem)?))
+        }
+        AddSource::Url(url) => {
+            let Some(digest) = digest else {
+                return Err(CommandFailure::usage(
+                    "a URL requires `--digest SHA256`, because the file behind it can change: \
+                     use the digest that the author publishes",
+                ));
+            };
+            let bytes = fetch::download_component(setup, url, MAX_COMPONENT_SIZE).await?;
+            let stem = fetch::file_name(url).file_stem();
+            let stem = check_stem(stem.and_then(|stem| stem.to_str()))?;
+            let source = SourceRecord::new(fetch::without_query(url), digest);
+            Ok(FetchedComponent::new(bytes, stem).with_source(source))
+        }
+        AddSource::Folder(path) => folder::read_folder(path),
+        AddSource::Registry(reference) => registry::fetch_from_registry(setup, reference).await,
+        AddSource::Npm(package) => npm::fetch_package(setup, package).await,
+    }
+}
+
+/// Names the policy file beside a local component file.
+fn note_policy(source: &AddSource, installed: &InstalledComponent) {
+    let AddSource::File(file) = source else {
+        return;
+    };
+    let foreign = installed.tools.iter().find(|tool| grants::is_foreign(tool));
+    if let (Some(policy), Some(tool)) = (policy_beside(file), foreign) {
+        let policy = quote_for_shell(&policy.display().to_string());
+        note(format_args!(
+            "Beside it is a policy file of another host: `mimir tools trust {} --policy {policy}` shows and requests what it lists.",
+            tool.name()
+        ));
+    }
+}
+
+/// Returns the names of the installed tools.
+pub(super) fn tool_names(installed: &InstalledComponent) -> Vec<&str> {
+    let tools = installed.tools.iter();
+    tools.map(|tool| tool.name().as_str()).collect()
+}
+
+/// Prints the installed tools, and the commands that grant the rights that they request.
+pub(super) fn print_installed(installed: &InstalledComponent, fetched: &FetchedComponent) {
+    let names = tool_names(installed).join(", ");
+    note(format_args!("{}: {names}", installed.file));
+    installed.left_out.iter().for_each(quarantined);
+    let tools = &installed.tools;
     if let Some(tool) = tools.iter().find(|tool| !tool.definition.needs.is_empty()) {
         let name = tool.name();
         note(format_args!(
@@ -151,29 +153,19 @@ pub async fn run(globals: &GlobalOptions, args: ToolsAddArgs) -> CommandResult {
             "It can open files but does not declare which: `mimir tools trust {name} --read DIR` grants a folder, if it needs one."
         ));
     }
-    let policy = match url {
-        Some(_) => None,
-        None => policy_beside(&args.file),
-    };
-    if let (Some(policy), Some(tool)) = (policy, tools.iter().find(|tool| grants::is_foreign(tool)))
-    {
-        let policy = quote_for_shell(&policy.display().to_string());
+    let foreign = tools.iter().find(|tool| grants::is_foreign(tool));
+    if let (Some(_), Some(tool)) = (&fetched.policy, foreign) {
+        let policy = format!(".mimir/tools/{}.policy.yaml", fetched.file_stem);
         note(format_args!(
-            "Beside it is a policy file of another host: `mimir tools trust {} --policy {policy}` shows and requests what it lists.",
-            tool.name()
+            "It came with a policy file of another host: `mimir tools trust {} --policy {}` shows and requests what it lists.",
+            tool.name(),
+            quote_for_shell(&policy)
         ));
     }
-    Ok(ExitReason::Done)
 }
 
-/// Returns true if the location is that of a tool in this file.
-fn is_left_out_of(location: &str, file: &str) -> bool {
-    location
-        .split_once(" (")
-        .is_some_and(|(file_location, _)| is_file(file_location, file))
-}
-
-fn read_component(path: &Path) -> Result<Vec<u8>, ToolError> {
+/// Reads a component file.
+pub(super) fn read_component(path: &Path) -> Result<Vec<u8>, ToolError> {
     let failed = |error| file_error("read", path, &error);
     let file = std::fs::File::open(path).map_err(failed)?;
     let mut bytes = Vec::new();
@@ -186,15 +178,4 @@ fn read_component(path: &Path) -> Result<Vec<u8>, ToolError> {
         ));
     }
     Ok(bytes)
-}
-
-/// Writes a component atomically, so that other processes never see a partial file.
-fn write_component(target: &Path, bytes: &[u8]) -> Result<(), ToolError> {
-    let created = match target.parent() {
-        Some(folder) => std::fs::create_dir_all(folder),
-        None => Ok(()),
-    };
-    created
-        .and_then(|()| private_files::replace(target, bytes, FileReaders::Owner))
-        .map_err(|error| file_error("write", target, &error))
 }

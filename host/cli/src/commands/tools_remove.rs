@@ -12,8 +12,11 @@ use serde_json::json;
 use crate::exit::{CommandFailure, CommandResult};
 use crate::terminal;
 use crate::{args::GlobalOptions, tools};
+use mimir::file_error::file_error;
+use mimir::registries::stored_signatures_path;
 use mimir::setup::HostSetup;
 
+use super::tools_add::forget_source;
 use super::tools_trust::{find_location, set_prefix};
 
 /// Beginning of the location of installed tools.
@@ -63,6 +66,7 @@ pub async fn run(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResul
         Err(error) => return Err(failed(&file, error)),
     };
     set_prefix(&approval_store, &location, "")?;
+    remove_source(&setup, &location)?;
     let stored = tools::PluginStorageInfo::for_location(&setup, &location);
     if let Some(stored) = &stored {
         let folder = setup.workspace.root().join(&stored.folder);
@@ -77,6 +81,32 @@ pub async fn run(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResul
         &json!({ "removed": location, "revoked": revoked, "values": values }),
         format_args!("removed {location}, its grant and its data in {FOLDER}"),
     )
+}
+
+/// Removes the source of a file from the lock file, with the files that came with it.
+fn remove_source(setup: &HostSetup, location: &str) -> CommandResult<()> {
+    let lock = setup.require_approvals()?.lock().read().unwrap_or_default();
+    let Some(source) = lock.sources.get(location) else {
+        return Ok(());
+    };
+    let file = Path::new(location);
+    let stem = file.file_stem().and_then(|stem| stem.to_str());
+    let stem = stem.unwrap_or_default();
+    let mut files = vec![stored_signatures_path(&setup.workspace, stem)];
+    if source.policy.is_some() {
+        let folder = setup.workspace.tools();
+        files.push(folder.join(format!("{stem}.policy.yaml")));
+    }
+    for path in files {
+        setup.workspace.check_no_links(&path)?;
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(file_error("remove", &path, &error).into());
+            }
+            _ => {}
+        }
+    }
+    forget_source(setup, location)
 }
 
 /// Finds the file of this name in the tools folder. The file need not be valid, so that broken tools can be removed.

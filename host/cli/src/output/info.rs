@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use comfy_table::{ContentArrangement, Table, presets};
 use mimir_core::decision::DecisionReason;
-use mimir_core::grants;
+use mimir_core::grants::{self, SourceRecord};
 use mimir_core::tool::ToolTrust;
 use mimir_core::{
     Decision, Limits, Needs, Policy, Tool, ToolHints, ToolName, ToolSource, text::visible,
@@ -60,6 +60,8 @@ struct ToolInfo<'a> {
     last_calls: &'a [PastCall],
     #[serde(rename = "kept", skip_serializing_if = "Option::is_none")]
     stored: Option<&'a PluginStorageInfo>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    installed_from: Option<&'a SourceRecord>,
 }
 
 #[derive(Serialize)]
@@ -120,6 +122,7 @@ impl<'a> ToolInfo<'a> {
                 memory_bytes: memory,
             },
             stored: details.stored.as_ref(),
+            installed_from: details.installed_from.as_ref(),
             cost: details
                 .costs
                 .iter()
@@ -191,6 +194,11 @@ fn print_text(out: &mut dyn Write, tool: &Tool, info: &ToolInfo<'_>) -> io::Resu
         &format!("{} {}", visible(info.plugin), visible(info.version)),
     )?;
     print_field("Digest:", &format!("sha256 {}", info.digest))?;
+    if let Some(source) = info.installed_from {
+        for (name, value) in source_fields(source, info.digest) {
+            print_field(name, &value)?;
+        }
+    }
     print_field("Group:", info.group)?;
     print_field("Risk:", info.risk)?;
     print_field("Hints:", &hints(info.hints))?;
@@ -247,6 +255,30 @@ fn print_text(out: &mut dyn Write, tool: &Tool, info: &ToolInfo<'_>) -> io::Resu
     }
     let calls: Vec<String> = info.last_calls.iter().map(call).collect();
     list(out, "Last calls", &calls, "none recorded")
+}
+
+/// Returns the source of a component as fields. `digest` is that of the file.
+fn source_fields(source: &SourceRecord, digest: &str) -> Vec<(&'static str, String)> {
+    let mut fields = vec![("Installed from:", visible(&source.reference))];
+    if let Some(version) = &source.version {
+        fields.push(("Version:", visible(version)));
+    }
+    if let Some(manifest) = &source.manifest {
+        fields.push(("Manifest:", visible(manifest)));
+        let signer = match &source.signer {
+            Some(signer) => visible(&signer.to_string()),
+            None => "none: not signed, or no `trust` rule covers it".to_owned(),
+        };
+        fields.push(("Signer:", signer));
+    }
+    if let Some(provenance) = &source.provenance {
+        fields.push(("Provenance:", visible(provenance)));
+    }
+    if source.layer_hex() != digest {
+        let text = "the file is another than the one that was installed: see `mimir tools verify`";
+        fields.push(("Warning:", styled(BAD, text)));
+    }
+    fields
 }
 
 /// Formats the token cost of a tool, in the OpenAI format and then in the others.

@@ -6,9 +6,15 @@ use clap::{Args, ValueHint};
 
 /// Arguments of `mimir tools add`.
 #[derive(Debug, PartialEq, Args)]
+#[command(after_help = "\
+A reference names its registry, and has a tag or a digest. The signature is checked against the `trust` rules \
+before the component is compiled, and tools.lock pins what was installed (mimir help registries):
+  mimir tools add weather.wasm
+  mimir tools add registry.example.com/acme/weather:1.2
+  mimir tools add https://example.com/weather.wasm --digest 9f86d081…")]
 pub struct ToolsAddArgs {
-    /// The component file, or a URL to download it from
-    #[arg(value_name = "FILE|URL", value_hint = ValueHint::FilePath)]
+    /// The component: a file, a folder, a reference of a registry, a URL, or `npm:PACKAGE`
+    #[arg(value_name = "SOURCE", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
     /// Expected SHA-256 of the file, in hex; required for a URL
     #[arg(long, value_name = "SHA256", value_parser = digest)]
@@ -36,7 +42,7 @@ pub(super) fn prefix(text: &str) -> Result<String, String> {
 }
 
 /// Parses 64 hex digits, with or without a leading `sha256:`.
-pub(super) fn digest(text: &str) -> Result<String, String> {
+pub(in crate::args) fn digest(text: &str) -> Result<String, String> {
     let hex = text.strip_prefix("sha256:").unwrap_or(text);
     let good = hex.len() == 64 && hex.bytes().all(|c| c.is_ascii_hexdigit());
     if !good {

@@ -4,41 +4,11 @@
 //! Restrictions of the config still apply: private addresses, blocked ports, `mode: none`, and the hosts of a team.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
 
-use mimir_core::backend::BoxFuture;
-use mimir_core::network::NetworkPolicy;
 use mimir_core::{ToolError, ToolErrorCode};
-use mimir_net::{
-    Error, HostClient, OutboundRequest, PolicyGuard, RequestAuthorizer, RequestLimits,
-    RequestPermit, TlsRoots,
-};
 
+use mimir::registries::{named_target_client, transfer_limits};
 use mimir::setup::HostSetup;
-
-/// Timeout of a download, enough for a large component over a slow connection.
-const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(600);
-
-/// Authorizer of a download: allows every host within the limits of team policies.
-struct DownloadAuthorizer {
-    teams: Vec<NetworkPolicy>,
-}
-
-impl RequestAuthorizer for DownloadAuthorizer {
-    fn authorize<'a>(
-        &'a self,
-        request: OutboundRequest<'a>,
-    ) -> BoxFuture<'a, Result<RequestPermit, ToolError>> {
-        let verdicts = self.teams.iter();
-        let mut verdicts = verdicts.map(|team| team.judge(request.target, request.method.as_str()));
-        let refusal = verdicts.find_map(|verdict| verdict.refusal().cloned());
-        Box::pin(std::future::ready(match refusal {
-            Some(refusal) => Err(Error::Blocked(refusal).into()),
-            None => Ok(RequestPermit::Unlisted),
-        }))
-    }
-}
 
 /// Downloads `url`. Fails if the response has more than `max_bytes` or is not a success.
 pub async fn download_component(
@@ -47,21 +17,8 @@ pub async fn download_component(
     max_bytes: u64,
 ) -> Result<Vec<u8>, ToolError> {
     let policy = setup.settings.policy()?;
-    let limits = RequestLimits {
-        whole: DOWNLOAD_TIMEOUT,
-        body_bytes: max_bytes,
-        ..RequestLimits::default()
-    };
-    let guard = Arc::new(PolicyGuard::new(policy.own_network()));
-    let roots = TlsRoots::from_folder(setup.workspace.root(), &policy.roots(None))?;
-    let teams = policy.team_networks(None).collect();
-    let client = HostClient::new(
-        guard,
-        Arc::new(DownloadAuthorizer { teams }),
-        roots,
-        limits,
-        None,
-    );
+    let root = setup.workspace.root();
+    let client = named_target_client(&policy, root, transfer_limits(max_bytes))?;
     let response = client.get(url).await?;
     if !response.status.is_success() {
         return Err(ToolError::new(
@@ -76,6 +33,20 @@ pub async fn download_component(
     Ok(response.body.into())
 }
 
+/// Returns a URL without query and user, which may contain secrets, for the lock file.
+pub fn without_query(url: &str) -> String {
+    let plain = url.split(['?', '#']).next().unwrap_or_default();
+    let Some((scheme, rest)) = plain.split_once("://") else {
+        return plain.to_owned();
+    };
+    let end = rest.find('/').unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let host = authority
+        .rsplit_once('@')
+        .map_or(authority, |(_, host)| host);
+    format!("{scheme}://{host}{path}")
+}
+
 /// Returns the path in a URL, whose last part is the file name; empty if the URL has no path.
 pub fn file_name(url: &str) -> &Path {
     let path = url.split(['?', '#']).next().unwrap_or_default();
@@ -87,6 +58,12 @@ pub fn file_name(url: &str) -> &Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fetched_url_is_recorded_without_secrets() {
+        let url = "https://user:pass@example.com/a/x.wasm?token=abc#f";
+        assert_eq!(without_query(url), "https://example.com/a/x.wasm");
+    }
 
     #[test]
     fn fetched_file_is_named_after_the_url_path() {

@@ -81,6 +81,8 @@ pub async fn install(
     }
     check_names(built, &existing, &file).map_err(fail)?;
     write_atomically(&target, &component.bytes).map_err(|e| file_error("write", &target, &e))?;
+    // The file does not come from a registry any more.
+    crate::commands::tools_add::forget_source(setup, &file)?;
     if let Some(tool) = built.first() {
         let recorded = sources.record(setup, &file_name, &tool.origin.digest, &folder.entry);
         // Without the record, the next build compares the tools.

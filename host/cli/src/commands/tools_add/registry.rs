@@ -1,0 +1,50 @@
+//! Components from a registry: the signature is checked before the component is downloaded, and before it is compiled.
+
+use mimir_core::text::{bytes, visible};
+use mimir_registry::OciReference;
+
+use super::fetched::{FetchedComponent, check_stem};
+use crate::exit::CommandResult;
+use mimir::registries::{InspectedArtifact, Registries};
+use mimir::setup::HostSetup;
+
+/// Fetches the component that a reference names now.
+pub async fn fetch_from_registry(
+    setup: &HostSetup,
+    reference: &OciReference,
+) -> CommandResult<FetchedComponent> {
+    let registries = Registries::from_setup(setup)?;
+    let artifact = registries.inspect(reference).await?;
+    let stem = check_stem(reference.repository().rsplit('/').next())?;
+    fetch_artifact(&registries, &artifact, stem).await
+}
+
+/// Fetches the component of an artifact whose signature has been checked.
+pub async fn fetch_artifact(
+    registries: &Registries,
+    artifact: &InspectedArtifact,
+    stem: String,
+) -> CommandResult<FetchedComponent> {
+    let pulled = registries.download(artifact).await?;
+    let mut fetched = FetchedComponent::new(pulled.bytes, stem).with_source(pulled.source);
+    fetched.policy = pulled.policy;
+    fetched.signatures = Some(artifact.stored_signatures()?);
+    fetched.notes = describe(artifact, fetched.bytes.len());
+    Ok(fetched)
+}
+
+/// Describes an artifact for the user, one line each.
+fn describe(artifact: &InspectedArtifact, size: usize) -> Vec<String> {
+    let mut lines = vec![
+        format!("Reference: {}", artifact.reference),
+        format!("Manifest: {}", artifact.manifest.digest),
+        format!("Signer: {}", artifact.signer_text()),
+    ];
+    if let Some(version) = artifact.version() {
+        lines.push(format!("Version: {}", visible(&version)));
+    }
+    let provenance = artifact.provenance_text();
+    lines.extend(provenance.map(|text| format!("Provenance: {text}")));
+    lines.push(format!("Size: {}", bytes(size as u64)));
+    lines
+}
