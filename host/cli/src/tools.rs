@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
+use mimir_core::grants::SourceRecord;
 use mimir_core::pipeline::PipelineSnapshot;
 use mimir_core::storage::{PluginValues, StorageSize};
-use mimir_core::{Tool, ToolError};
+use mimir_core::{Tool, ToolError, ToolErrorCode};
 use serde::Serialize;
 
 use crate::args::{DefinitionFormat, ToolListCommand};
@@ -26,7 +27,7 @@ mod usage;
 
 pub use advice::CostAdvice;
 pub use list::{ToolList, ToolRow};
-pub use search::ToolMatch;
+pub use search::{ToolMatch, search as search_tools, words_of};
 pub use switch::{SwitchReport, disable, enable};
 pub use token_costs::{TokenCost, TokenCosts};
 pub use token_spending::TokenSpending;
@@ -43,19 +44,20 @@ pub fn run(
     command: ToolListCommand,
 ) -> CommandResult {
     let mut costs = TokenCosts::open(&setup.user_dirs);
+    let mut exit = ExitReason::Done;
     match command {
         ToolListCommand::List { format } => {
             list(setup, snapshot, printer, syntax, &mut costs, format)?
         }
         ToolListCommand::Enable { name } => {
             let tool = tool_lookup::find_tool(snapshot, &name)?;
-            let switched = switch::enable(setup, snapshot, tool, &mut costs)?;
-            printed::print_switched(printer, &switched)?;
+            let switched = switch::enable(setup, snapshot, tool, &mut costs);
+            exit = report_switch(printer, switched)?;
         }
         ToolListCommand::Disable { name, user } => {
             let tool = tool_lookup::find_tool(snapshot, &name)?;
-            let switched = switch::disable(setup, snapshot, tool, user, &mut costs)?;
-            printed::print_switched(printer, &switched)?;
+            let switched = switch::disable(setup, snapshot, tool, user, &mut costs);
+            exit = report_switch(printer, switched)?;
         }
         ToolListCommand::Info { name } => {
             let tool = tool_lookup::find_tool_or_file(snapshot, &name)?;
@@ -84,7 +86,24 @@ pub fn run(
         }
     }
     costs.save();
-    Ok(ExitReason::Done)
+    Ok(exit)
+}
+
+/// Prints the result of switching a tool, or why a policy refuses it.
+fn report_switch(printer: ResultPrinter, switched: CommandResult<SwitchReport>) -> CommandResult {
+    match switched {
+        Ok(switched) => {
+            printed::print_switched(printer, &switched)?;
+            Ok(ExitReason::Done)
+        }
+        Err(CommandFailure::Reported { error, exit })
+            if error.code == ToolErrorCode::PolicyDenied && !printer.is_json() =>
+        {
+            printed::print_switch_refusal(&error);
+            Ok(exit)
+        }
+        Err(failure) => Err(failure),
+    }
 }
 
 /// Facts about a tool in addition to its definition.
@@ -95,6 +114,8 @@ pub struct ToolDetails {
     pub calls: Vec<PastCall>,
     /// Data that the plugin stores between calls, if any.
     pub stored: Option<PluginStorageInfo>,
+    /// The source of the plugin's file, if the lock file has one.
+    pub installed_from: Option<SourceRecord>,
 }
 
 /// Data that a plugin stores between calls.
@@ -113,6 +134,7 @@ impl ToolDetails {
             costs: DefinitionFormat::ALL.map(|format| (format, costs.tool_cost(tool, format))),
             calls: last_calls(setup, tool),
             stored: PluginStorageInfo::for_location(setup, &tool.origin.location),
+            installed_from: installed_from(setup, &tool.origin.location),
         }
     }
 }
@@ -131,6 +153,12 @@ impl PluginStorageInfo {
             size,
         })
     }
+}
+
+/// Returns the source of a file in the lock file. A lock file that cannot be read is reported with the grants.
+fn installed_from(setup: &HostSetup, location: &str) -> Option<SourceRecord> {
+    let mut lock = setup.approvals()?.lock().read().ok()?;
+    lock.sources.remove(location)
 }
 
 /// Returns the full description of a tool as lines.

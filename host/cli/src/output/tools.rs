@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use mimir_core::Quarantined;
+use mimir_core::text::visible;
+use mimir_core::{Quarantined, ToolError};
 
 use crate::exit::CommandResult;
 use crate::tools::{SwitchReport, ToolList, ToolMatch, ToolRow};
@@ -170,6 +171,13 @@ pub fn print_switched(printer: ResultPrinter, switched: &SwitchReport) -> Comman
     })
 }
 
+/// Prints why a tool cannot be switched.
+pub fn print_switch_refusal(error: &ToolError) {
+    let mark = SwitchMarks::new().off;
+    super::note(format_args!("{mark} {}", visible(&error.message)));
+    super::outcome::print_remedies(error);
+}
+
 /// Prints search results.
 pub fn print_matches(
     printer: ResultPrinter,
@@ -177,23 +185,30 @@ pub fn print_matches(
     matches: &[ToolMatch<'_>],
 ) -> CommandResult<()> {
     let result = serde_json::json!({ "tools": matches });
-    printer.print_result(&result, |out| {
-        if matches.is_empty() {
-            let query = mimir_core::text::visible(query);
-            return writeln!(out, "No tool matches: {query}");
-        }
-        let marks = SwitchMarks::new();
-        for tool in matches {
-            let mark = marks.for_state(tool.enabled);
-            let (name, badge) = (tool.name.as_str(), tool.source.badge());
-            let about = first_line(tool.description, description_width());
-            writeln!(
-                out,
-                "{mark} {name:<NAME_WIDTH$} {badge:<SOURCE_WIDTH$} {about}"
-            )?;
-        }
-        Ok(())
-    })
+    printer.print_result(&result, |out| print_match_lines(out, query, matches))
+}
+
+/// Writes search results.
+pub fn print_match_lines(
+    out: &mut dyn Write,
+    query: &str,
+    matches: &[ToolMatch<'_>],
+) -> io::Result<()> {
+    if matches.is_empty() {
+        let query = mimir_core::text::visible(query);
+        return writeln!(out, "No tool matches: {query}");
+    }
+    let marks = SwitchMarks::new();
+    for tool in matches {
+        let mark = marks.for_state(tool.enabled);
+        let (name, badge) = (tool.name.as_str(), tool.source.badge());
+        let about = first_line(tool.description, description_width());
+        writeln!(
+            out,
+            "{mark} {name:<NAME_WIDTH$} {badge:<SOURCE_WIDTH$} {about}"
+        )?;
+    }
+    Ok(())
 }
 
 /// Prints a file that was left out, and the reason, to stderr.

@@ -51,7 +51,7 @@ pub fn search<'a>(
 }
 
 /// Returns the words of a text in lower case.
-pub(super) fn words_of(text: &str) -> Vec<String> {
+pub fn words_of(text: &str) -> Vec<String> {
     let lower = text.to_lowercase();
     let words = lower.split(|c: char| !c.is_alphanumeric());
     let words = words.filter(|word| !word.is_empty());
