@@ -277,6 +277,11 @@ fn example(fence: &Fence) -> Result<(), String> {
         "yaml worker" => serde_yaml::from_str::<WorkerSettings>(&fence.text)
             .map(drop)
             .map_err(|error| error.to_string()),
+        "yaml team" => {
+            serde_yaml::from_str::<mimir::team_authoring::AuthoringManifest>(&fence.text)
+                .map(drop)
+                .map_err(|error| error.to_string())
+        }
         "yaml tool" => mimir_script::check("the example", &fence.text)
             .map(drop)
             .map_err(|error| error.to_string()),
@@ -393,7 +398,9 @@ fn help_topics_have_a_title_and_a_summary() {
             "{}: {summary}",
             topic.name
         );
-        assert!(topic.text.len() <= 16 << 10, "{}", topic.name);
+        // The list of all keys grows with them.
+        let longest = if topic.name == "config" { 24 } else { 16 };
+        assert!(topic.text.len() <= longest << 10, "{}", topic.name);
     }
     assert!(TOPICS.is_sorted_by(|one, next| one.name < next.name));
     assert!(README.len() <= 10 << 10, "{}", README.len());
