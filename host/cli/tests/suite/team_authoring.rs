@@ -471,3 +471,33 @@ fn team_propose_refuses_tools_that_are_not_components() {
     let again = ["team", "init", "acme", "--org", "acme", "--name", "Acme"];
     assert!(admin.fails(1, &again).contains("already exists"));
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn team_approve_asks_a_person_at_the_terminal() {
+    use crate::kit::terminal::answered_at;
+    let admin = AdminFixture::new();
+    admin.write_component("prob.wasm", 1);
+    admin.done(&["team", "add", "prob.wasm", "acme"]);
+    let key = admin.key(0).display().to_string();
+    let approve = ["team", "approve", "prob", "acme", "--sign", &key];
+    let prompts = ["s shows all --", "[y/N] > "];
+    let answered = |answer: &str| answered_at(admin.home.path(), &approve, &prompts, answer);
+    let Some((code, text)) = answered("s\nn\n") else {
+        return;
+    };
+    assert_eq!(code, 3, "{text}");
+    for wanted in [
+        "Proposal: `prob.wasm`",
+        "`read the workspace",
+        "Untrusted text",
+        "Approve prob.wasm for every member of Acme",
+    ] {
+        assert!(text.contains(wanted), "{wanted}\n{text}");
+    }
+    assert!(admin.publish_fails(0, &[]).contains("is not approved"));
+    let (code, text) = answered("s\ny\n").unwrap();
+    assert_eq!(code, 0, "{text}");
+    admin.published(0, &[]);
+    assert_eq!(admin.bundle().tools.len(), 1);
+}

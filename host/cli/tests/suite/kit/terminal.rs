@@ -9,6 +9,16 @@ use crate::kit::mimir;
 /// The exit code and the terminal's text, when a person answers the prompt with these lines. `None` if `script` is not
 /// installed.
 pub fn answered(home: &Path, args: &[&str], answer: &str) -> Option<(i32, String)> {
+    answered_at(home, args, &["[n]o > "], answer)
+}
+
+/// Like [`answered`], for commands whose prompts end with one of `prompts`.
+pub fn answered_at(
+    home: &Path,
+    args: &[&str],
+    prompts: &[&str],
+    answer: &str,
+) -> Option<(i32, String)> {
     let quoted = args.iter().map(|arg| format!("'{arg}'"));
     let words: Vec<String> = quoted.collect();
     let call = format!("'{}' {}", env!("CARGO_BIN_EXE_mimir"), words.join(" "));
@@ -37,7 +47,8 @@ pub fn answered(home: &Path, args: &[&str], answer: &str) -> Option<(i32, String
             break;
         }
         output += &String::from_utf8_lossy(&more[..read]);
-        let questions = output.matches("[n]o > ").count();
+        let questions = prompts.iter().map(|prompt| output.matches(prompt).count());
+        let questions: usize = questions.sum();
         if questions > asked {
             asked = questions;
             if let Some(answer) = answers.next() {
