@@ -73,6 +73,7 @@ pub mod pipeline;
 pub mod policy;
 pub mod registry;
 pub mod schema;
+pub mod skill_grant;
 pub mod storage;
 pub mod text;
 pub mod token_estimate;

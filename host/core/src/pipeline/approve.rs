@@ -13,10 +13,11 @@ use crate::decision::Decision;
 use crate::error::{ToolError, ToolErrorCode};
 use crate::limits::Limits;
 use crate::needs::Needs;
-use crate::outcome::Outcome;
+use crate::outcome::{ContentLabel, DataClass, Outcome, TrustLevel};
 use crate::paths::PathRules;
 use crate::policy;
 use crate::redact::Redactor;
+use crate::skill_grant::SkillGrant;
 use crate::tool::{Tool, ToolName};
 
 use super::call_command::CallCommand;
@@ -64,6 +65,11 @@ impl Approved {
     /// Returns the caller.
     pub fn context(&self) -> &CallContext {
         &self.checked.context
+    }
+
+    /// Returns the id of the user on whose behalf the call is made, if the users of the front end have logged in.
+    pub fn caller(&self) -> Option<&str> {
+        self.checked.caller.as_deref()
     }
 
     /// Returns the observer of the call.
@@ -152,7 +158,25 @@ impl Approved {
             paths: self.paths().clone(),
             taint_floor: self.taint_floor(),
             asked: Arc::clone(&self.asked),
+            caller: self.checked.caller.clone(),
         }
+    }
+
+    /// Applies the permissions of a skill to later calls of the session, until the session ends. Has no effect inside a
+    /// call of another tool: workers and code cannot change what the session may do.
+    pub fn activate_skill(&self, grant: SkillGrant) {
+        if self.checked.callers().is_empty() {
+            self.session().activate_skill(grant);
+        }
+    }
+
+    /// Labels everything that the call returns as untrusted.
+    pub fn mark_untrusted(&self) {
+        self.checked.taint_floor.add_label(&ContentLabel {
+            trust: TrustLevel::Untrusted,
+            data_class: DataClass::Public,
+            origin: String::new(),
+        });
     }
 
     /// Returns the same call for another attempt. The approval of the call covers all of its attempts.
@@ -276,6 +300,7 @@ impl NestedCaller {
             context,
             observer: Arc::clone(&self.observer),
             parent: Some(self.parent.clone()),
+            caller: self.parent.caller.clone(),
         }));
         let outcome = outcome.await;
         self.parent.taint_floor.add_outcome(&outcome);
@@ -433,6 +458,7 @@ fn record_remembered_answer(
             }
             recorder.record_remembered_answer("lease");
         }
+        RememberedAnswer::Skill => recorder.record_remembered_answer("skill"),
     }
 }
 

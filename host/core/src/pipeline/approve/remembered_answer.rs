@@ -26,10 +26,8 @@ pub(in crate::pipeline) fn find_remembered_answer(
     };
     let store = &stage.ports.approval_store;
     let id = &checked.context.session_id;
-    let session_approvals = stage
-        .sessions
-        .get(id)
-        .approvals(|| store.listed_in_session(id));
+    let session = stage.sessions.get(id);
+    let session_approvals = session.approvals(|| store.listed_in_session(id));
     let session_approvals = session_approvals.unwrap_or_else(ignore_unreadable);
     if let Some(approval) = find_covering(&session_approvals, &lookup, now) {
         return Some(RememberedAnswer::Session(Box::new(approval.clone())));
@@ -44,7 +42,10 @@ pub(in crate::pipeline) fn find_remembered_answer(
         &lookup,
         now,
     );
-    let first = covering.first()?;
+    let Some(first) = covering.first() else {
+        let is_covered = session.skills().iter().any(|skill| skill.covers(&lookup));
+        return is_covered.then_some(RememberedAnswer::Skill);
+    };
     let is_permanent = |approval: &&&StoredApproval| {
         permanent_approvals
             .iter()
@@ -68,6 +69,8 @@ pub(in crate::pipeline) enum RememberedAnswer {
     Session(Box<StoredApproval>),
     /// A permanent approval. For a script: all permanent approvals that cover one of its commands.
     Permanent(Vec<StoredApproval>),
+    /// The permissions of a skill that the session uses.
+    Skill,
 }
 
 impl RememberedAnswer {
@@ -76,6 +79,7 @@ impl RememberedAnswer {
         match self {
             RememberedAnswer::Session(approval) => Some(*approval),
             RememberedAnswer::Permanent(approvals) => approvals.into_iter().next(),
+            RememberedAnswer::Skill => None,
         }
     }
 }
