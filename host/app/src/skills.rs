@@ -1,0 +1,499 @@
+//! Agent Skills: folders with instructions for a kind of task, and with scripts and documents for it.
+//!
+//! A skill is used only after a person has added it: the lock file then pins the content of all its files, and the
+//! user's own record contains the id of that pin. A skill that came with a checkout, or whose files have changed since,
+//! is neither listed for models nor loaded. Scripts of a skill are ordinary files of the workspace: they run in the
+//! sandbox of commands or in the engines of `run_code`, with the same questions as any other code.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use jiff::Timestamp;
+use mimir_core::approval::ApprovalStoreError;
+use mimir_core::grants::{SkillPin, ToolsLock};
+use mimir_core::skill_grant::{SkillConsent, SkillGrant, SkillPermission};
+use mimir_core::text::visible;
+use mimir_core::{ToolError, ToolErrorCode};
+use mimir_registry::team::BundledFile;
+
+use crate::approval_store::{UserApprovalStore, WorkspaceApprovals};
+use crate::teams::TeamInForce;
+use crate::user_dirs::UserDirs;
+use crate::workspace::WorkspaceFolder;
+
+mod install;
+mod load_skill;
+mod skill_archive;
+mod skill_artifact;
+mod skill_document;
+mod skill_files;
+mod skill_resources;
+mod tool_requests;
+
+pub use install::{NewSkill, PinnedSkill};
+pub use load_skill::LOAD_SKILL;
+pub use skill_archive::read_skill_archive;
+pub use skill_artifact::{PulledSkill, SKILL_ARTIFACT_TYPE, pull_skill, skill_artifact};
+pub use skill_document::{SKILL_FILE, SkillDocument, check_name};
+pub use skill_files::{MAX_TOTAL_SIZE, SkillFiles};
+pub use skill_resources::SkillResourceSource;
+pub use tool_requests::ToolRequest;
+
+/// The folder of installed skills, relative to the workspace root.
+pub const FOLDER: &str = ".mimir/skills";
+
+/// The folder of skills that several agents share, relative to the workspace root.
+pub const SHARED_FOLDER: &str = ".agents/skills";
+
+/// Maximum number of skills. The descriptions of all are in the prompt of a model.
+const MAX_SKILLS: usize = 100;
+
+/// The skills of a workspace. Files are read at each use, so that changes are noticed.
+#[derive(Clone)]
+pub struct SkillLibrary {
+    user_dirs: UserDirs,
+    workspace: WorkspaceFolder,
+    teams: Vec<Arc<TeamInForce>>,
+}
+
+/// A skill that was found, with its state.
+#[derive(Debug, Clone)]
+pub struct FoundSkill {
+    /// The name of its folder.
+    pub name: String,
+    /// Its folder, relative to the workspace root; begins with `team:` for the skill of a team.
+    pub folder: String,
+    /// Its pin in the lock file.
+    pub pin: Option<SkillPin>,
+    /// The files and `SKILL.md`, or the reason why the skill is not valid.
+    pub content: Result<SkillContent, ToolError>,
+    /// Its state.
+    pub state: SkillState,
+}
+
+/// The content of a valid skill.
+#[derive(Debug, Clone)]
+pub struct SkillContent {
+    /// All files.
+    pub files: SkillFiles,
+    /// `SKILL.md`.
+    pub document: SkillDocument,
+}
+
+/// Tells whether a skill can be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SkillState {
+    /// A person has accepted the current content. Its instructions are trusted.
+    Trusted,
+    /// A person has added the current content. Its instructions count as untrusted content.
+    Added,
+    /// It comes with the bundle of a team, which has accepted the content.
+    Team,
+    /// No person has added it on this machine.
+    New,
+    /// Its files have changed since a person added it.
+    Changed,
+    /// It is pinned, but its folder is missing.
+    Missing,
+    /// It breaks a rule of the specification.
+    Invalid,
+}
+
+impl SkillState {
+    /// Returns true if models may load the skill.
+    pub const fn is_usable(self) -> bool {
+        matches!(self, Self::Trusted | Self::Added | Self::Team)
+    }
+
+    /// Returns true if the instructions of the skill are those of the user or the team.
+    pub const fn is_trusted(self) -> bool {
+        matches!(self, Self::Trusted | Self::Team)
+    }
+
+    /// Returns the name used in output.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Trusted => "trusted",
+            Self::Added => "added",
+            Self::Team => "team",
+            Self::New => "new",
+            Self::Changed => "changed",
+            Self::Missing => "missing",
+            Self::Invalid => "invalid",
+        }
+    }
+}
+
+/// A skill that models may load.
+#[derive(Debug, Clone)]
+pub struct UsableSkill {
+    /// The name.
+    pub name: String,
+    /// The folder, relative to the workspace root; begins with `team:` for the skill of a team.
+    pub folder: String,
+    /// The files and `SKILL.md`.
+    pub content: SkillContent,
+    /// True if its instructions are those of the user or the team.
+    pub is_trusted: bool,
+    /// The permissions while it is in use.
+    pub permissions: Vec<SkillPermission>,
+    /// The id of its pin. Empty for the skill of a team.
+    id: String,
+}
+
+impl SkillLibrary {
+    /// Creates the library of a workspace. Reads nothing.
+    pub fn for_workspace(user_dirs: &UserDirs, workspace: &WorkspaceFolder) -> Self {
+        Self {
+            user_dirs: user_dirs.clone(),
+            workspace: workspace.clone(),
+            teams: Vec::new(),
+        }
+    }
+
+    /// Adds the skills of these teams. They are trusted, because the team has signed them, and have no permissions of
+    /// their own.
+    #[must_use]
+    pub fn with_teams(mut self, teams: &[Arc<TeamInForce>]) -> Self {
+        let with_skills = teams.iter().filter(|team| !team.bundle.skills.is_empty());
+        self.teams = with_skills.cloned().collect();
+        self
+    }
+
+    /// Returns true if the workspace or a team has a folder for skills. Costs a few system calls, so that workspaces
+    /// without skills pay nothing.
+    pub fn may_have_skills(&self) -> bool {
+        let root = self.workspace.root();
+        let folders = [root.join(FOLDER), root.join(SHARED_FOLDER)];
+        !self.teams.is_empty() || folders.iter().any(|path| path.is_dir())
+    }
+
+    /// Finds all skills, sorted by name.
+    pub fn find_all(&self) -> Result<Vec<FoundSkill>, ToolError> {
+        let consents = SkillConsents::read(self).map_err(ToolError::unavailable)?;
+        Ok(self.find_with(&consents))
+    }
+
+    /// Finds the skill `name`.
+    pub fn find(&self, name: &str) -> Result<FoundSkill, ToolError> {
+        let skills = self.find_all()?;
+        let known: Vec<String> = skills.iter().map(|skill| skill.name.clone()).collect();
+        let found = skills.into_iter().find(|skill| skill.name == name);
+        found.ok_or_else(|| {
+            let hint =
+                mimir_core::name_suggestions::did_you_mean(name, known.iter().map(String::as_str));
+            ToolError::new(
+                ToolErrorCode::NotFound,
+                format!("the skill `{}` was not found{hint}", visible(name)),
+            )
+            .with_remedies(["`mimir skills list` shows the skills of the workspace".to_owned()])
+        })
+    }
+
+    /// Returns the skills that models may load. An unreadable lock file or record accepts no skill of the workspace.
+    pub fn usable(&self) -> Vec<UsableSkill> {
+        if !self.may_have_skills() {
+            return Vec::new();
+        }
+        let consents = SkillConsents::read(self).unwrap_or_else(|error| {
+            tracing::warn!(%error, "no skill of the workspace is used");
+            SkillConsents::default()
+        });
+        let found = self.find_with(&consents);
+        found
+            .into_iter()
+            .filter_map(UsableSkill::from_found)
+            .collect()
+    }
+
+    /// Returns a line for each skill that is not used any more, because its files have changed since the user accepted
+    /// them.
+    pub fn warnings(&self) -> Vec<String> {
+        if !self.may_have_skills() {
+            return Vec::new();
+        }
+        // An unreadable lock file is reported with the grants.
+        let skills = self.find_all().unwrap_or_default().into_iter();
+        let changed = skills.filter(|skill| skill.state == SkillState::Changed);
+        let lines = changed.map(|skill| {
+            let name = &skill.name;
+            format!("the skill {name} is not used, because its files have changed since you accepted them; `mimir skills trust {name}` shows and accepts them")
+        });
+        lines.collect()
+    }
+
+    /// Returns the skill `name` if models may load it now.
+    pub fn usable_skill(&self, name: &str) -> Result<UsableSkill, ToolError> {
+        let found = self.find(name)?;
+        let (state, content) = (found.state, found.content.as_ref().err().cloned());
+        if let Some(skill) = UsableSkill::from_found(found) {
+            return Ok(skill);
+        }
+        let why = match state {
+            SkillState::Changed => "its files have changed since it was accepted",
+            SkillState::Missing => "its folder is missing",
+            SkillState::Invalid => {
+                return Err(
+                    content.unwrap_or_else(|| ToolError::invalid_input("the skill is not valid"))
+                );
+            }
+            _ => "no person has added it on this machine",
+        };
+        let message = format!("the skill `{}` cannot be used: {why}", visible(name));
+        let remedy =
+            format!("`mimir skills trust {name}` shows it and asks; it is for a person to run");
+        Err(ToolError::permission_denied(message).with_remedies([remedy]))
+    }
+
+    fn find_with(&self, consents: &SkillConsents) -> Vec<FoundSkill> {
+        let root = self.workspace.root();
+        let mut skills: BTreeMap<String, FoundSkill> = BTreeMap::new();
+        for folder in [FOLDER, SHARED_FOLDER] {
+            for name in folder_names(&root.join(folder)) {
+                if skills.contains_key(&name) || skills.len() >= MAX_SKILLS {
+                    continue;
+                }
+                let folder = format!("{folder}/{name}");
+                skills.insert(name.clone(), self.found(&name, folder, consents));
+            }
+        }
+        for (name, pin) in &consents.lock.skills {
+            if !skills.contains_key(name) && skills.len() < MAX_SKILLS {
+                let error = ToolError::not_found(format!("{} is missing", visible(&pin.folder)));
+                skills.insert(
+                    name.clone(),
+                    FoundSkill {
+                        name: name.clone(),
+                        folder: pin.folder.clone(),
+                        pin: Some(pin.clone()),
+                        content: Err(error),
+                        state: SkillState::Missing,
+                    },
+                );
+            }
+        }
+        // Skills of a team take precedence: a checkout cannot replace them.
+        for team in &self.teams {
+            for skill in team_skills(team) {
+                skills.insert(skill.name.clone(), skill);
+            }
+        }
+        skills.into_values().collect()
+    }
+
+    /// Reads a skill of the workspace, and compares it with its pin and the user's consent.
+    fn found(&self, name: &str, folder: String, consents: &SkillConsents) -> FoundSkill {
+        let content = SkillFiles::read(self.workspace.root(), &folder)
+            .and_then(|files| SkillContent::new(files, name));
+        let pin = consents.lock.skills.get(name);
+        let pin = pin.filter(|pin| pin.folder == folder).cloned();
+        let state = match (&content, &pin) {
+            (Err(_), Some(_)) if consents.was_accepted(name) => SkillState::Changed,
+            (Err(_), _) => SkillState::Invalid,
+            (Ok(_), None) => SkillState::New,
+            (Ok(content), Some(pin)) if !consents.accepts(name, pin) => {
+                let same = pin.digest == content.files.digest();
+                match consents.was_accepted(name) && !same {
+                    true => SkillState::Changed,
+                    false => SkillState::New,
+                }
+            }
+            (Ok(content), Some(pin)) if pin.digest != content.files.digest() => SkillState::Changed,
+            (Ok(_), Some(pin)) if pin.trusted => SkillState::Trusted,
+            (Ok(_), Some(_)) => SkillState::Added,
+        };
+        FoundSkill {
+            name: name.to_owned(),
+            folder,
+            pin,
+            content,
+            state,
+        }
+    }
+
+    fn approval_store(&self) -> Option<UserApprovalStore> {
+        UserApprovalStore::new(&self.user_dirs, &self.workspace)
+    }
+}
+
+impl SkillContent {
+    /// Checks the files of the skill `name`.
+    pub fn new(files: SkillFiles, name: &str) -> Result<Self, ToolError> {
+        let document = files.document()?;
+        if document.name != name {
+            return Err(ToolError::invalid_input(format!(
+                "the folder is named `{}`, but the `name` in {SKILL_FILE} is `{}`: they must be equal",
+                visible(name),
+                document.name
+            )));
+        }
+        Ok(Self { files, document })
+    }
+
+    /// Returns the requests in `allowed-tools`.
+    pub fn requests(&self) -> Vec<ToolRequest> {
+        ToolRequest::from_entries(&self.document.allowed_tools)
+    }
+}
+
+impl UsableSkill {
+    fn from_found(found: FoundSkill) -> Option<Self> {
+        if !found.state.is_usable() {
+            return None;
+        }
+        let content = found.content.ok()?;
+        let id = match &found.pin {
+            Some(pin) => pin.id(&found.name),
+            None => String::new(),
+        };
+        let granted: BTreeSet<&String> = match &found.pin {
+            Some(pin) if pin.trusted => pin.allowed_tools.iter().collect(),
+            _ => BTreeSet::new(),
+        };
+        let requests = content.requests().into_iter();
+        let permissions = requests
+            .filter(|request| granted.contains(&request.entry))
+            .filter_map(|request| request.permission.ok())
+            .collect();
+        Some(Self {
+            is_trusted: found.state.is_trusted(),
+            name: found.name,
+            folder: found.folder,
+            content,
+            permissions,
+            id,
+        })
+    }
+
+    /// Returns true if tools can read its files in the workspace.
+    fn is_in_workspace(&self) -> bool {
+        !self.folder.starts_with(crate::teams::LOCATION_PREFIX)
+    }
+
+    /// Returns the permissions for a session that uses the skill.
+    fn grant(&self, library: &SkillLibrary) -> SkillGrant {
+        SkillGrant {
+            skill: self.name.clone(),
+            folder: self.folder.clone(),
+            permissions: self.permissions.clone(),
+            consent: Arc::new(PinnedConsent {
+                library: library.clone(),
+                name: self.name.clone(),
+                id: self.id.clone(),
+            }),
+        }
+    }
+}
+
+/// The consent to one pin of a skill.
+struct PinnedConsent {
+    library: SkillLibrary,
+    name: String,
+    id: String,
+}
+
+impl SkillConsent for PinnedConsent {
+    fn is_in_force(&self) -> bool {
+        let skill = self.library.usable_skill(&self.name);
+        skill.is_ok_and(|skill| skill.id == self.id)
+    }
+}
+
+/// The pins of the lock file, and this user's record of consents.
+#[derive(Default)]
+struct SkillConsents {
+    lock: ToolsLock,
+    approvals: WorkspaceApprovals,
+}
+
+impl SkillConsents {
+    fn read(library: &SkillLibrary) -> Result<Self, ApprovalStoreError> {
+        let Some(store) = library.approval_store() else {
+            return Ok(Self::default());
+        };
+        Ok(Self {
+            lock: store.lock().read()?,
+            approvals: store.read()?,
+        })
+    }
+
+    fn accepts(&self, name: &str, pin: &SkillPin) -> bool {
+        let recorded = self.approvals.grants.get(&consent_key(name));
+        recorded.is_some_and(|recorded| *recorded == pin.id(name))
+    }
+
+    /// Returns true if this user has accepted some content of the skill.
+    fn was_accepted(&self, name: &str) -> bool {
+        self.approvals.grants.contains_key(&consent_key(name))
+    }
+}
+
+/// The key of a skill in the user's record of consents. No location of a plugin has this form.
+fn consent_key(name: &str) -> String {
+    format!("skill:{name}")
+}
+
+/// Reads the skills in the bundle of a team, unless the bundle is too old. Invalid ones are left out.
+fn team_skills(team: &TeamInForce) -> Vec<FoundSkill> {
+    let now = Timestamp::try_from(SystemTime::now()).unwrap_or(Timestamp::MAX);
+    if team.outdated(now).is_some() {
+        return Vec::new();
+    }
+    let mut by_name: BTreeMap<&str, Vec<(&str, &BundledFile)>> = BTreeMap::new();
+    for file in &team.bundle.skills {
+        if let Some((name, path)) = file.path.split_once('/') {
+            by_name.entry(name).or_default().push((path, file));
+        }
+    }
+    let skills = by_name
+        .into_iter()
+        .take(MAX_SKILLS)
+        .filter_map(|(name, bundled)| match team_content(team, name, &bundled) {
+            Ok(content) => Some(FoundSkill {
+                name: name.to_owned(),
+                folder: format!("{}skills/{name}", team.location_prefix()),
+                pin: None,
+                content: Ok(content),
+                state: SkillState::Team,
+            }),
+            Err(error) => {
+                tracing::warn!(%error, name, "a skill of the team is left out");
+                None
+            }
+        });
+    skills.collect()
+}
+
+fn team_content(
+    team: &TeamInForce,
+    name: &str,
+    bundled: &[(&str, &BundledFile)],
+) -> Result<SkillContent, ToolError> {
+    let mut files = SkillFiles::default();
+    for (path, file) in bundled {
+        files.check_room(path, file.size)?;
+        files.insert(path, team.store().read_file(file)?)?;
+    }
+    SkillContent::new(files, name)
+}
+
+/// Returns the names of the folders in `folder` that are valid names of skills, sorted. Fails silently, because the
+/// folder may be missing.
+fn folder_names(folder: &std::path::Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let names = entries.flatten().filter_map(|entry| {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let name = entry.file_name().into_string().ok()?;
+        (is_folder && check_name(&name).is_ok()).then_some(name)
+    });
+    let mut names: Vec<String> = names.collect();
+    names.sort_unstable();
+    names.truncate(MAX_SKILLS);
+    names
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,280 @@
+//! `mimir skills`.
+
+use std::io::{self, Write};
+use std::time::SystemTime;
+
+use mimir_core::audit::{AuditEvent, EventKind};
+use mimir_core::text::{bytes, visible};
+use mimir_core::{ToolError, ToolErrorCode};
+use serde_json::{Value, json};
+
+use crate::args::{GlobalOptions, SkillsCommand};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
+use crate::output::{BAD, FAINT, GOOD, columns, first_line, indented, note, styled};
+use crate::terminal;
+use mimir::setup::HostSetup;
+use mimir::skills::{FoundSkill, SkillState};
+
+mod add;
+mod source;
+mod trust;
+mod update;
+
+/// Runs a command of `mimir skills`.
+pub async fn run(globals: &GlobalOptions, command: SkillsCommand) -> CommandResult {
+    match command {
+        SkillsCommand::List => list(globals),
+        SkillsCommand::Info { name } => info(globals, &name),
+        SkillsCommand::Add(args) => add::run(globals, args).await,
+        SkillsCommand::Trust(args) => trust::run(globals, &args),
+        SkillsCommand::Verify => verify(globals),
+        SkillsCommand::Update { name, yes } => update::run(globals, name.as_deref(), yes).await,
+        SkillsCommand::Remove { name, yes } => remove(globals, &name, yes),
+    }
+}
+
+fn list(globals: &GlobalOptions) -> CommandResult {
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let skills = setup.skills().find_all()?;
+    let rows: Vec<Value> = skills.iter().map(row).collect();
+    globals
+        .printer()
+        .print_result(&json!({ "skills": rows }), |out| print_list(out, &skills))?;
+    if skills.iter().any(|skill| skill.state == SkillState::New) {
+        note(
+            "New skills are not used: `mimir skills add FOLDER` or `mimir skills trust NAME` accepts them.",
+        );
+    }
+    Ok(ExitReason::Done)
+}
+
+fn row(skill: &FoundSkill) -> Value {
+    let mut row = json!({
+        "name": skill.name,
+        "state": skill.state.as_str(),
+        "folder": skill.folder,
+    });
+    match &skill.content {
+        Ok(content) => {
+            row["description"] = content.document.shown_description().into();
+            row["digest"] = content.files.digest().into();
+            row["files"] = content.files.len().into();
+            row["size"] = content.files.size().into();
+        }
+        Err(error) => row["error"] = json!({ "code": error.code, "message": error.message }),
+    }
+    if let Some(pin) = &skill.pin {
+        row["source"] = pin.source.clone().into();
+        row["allowedTools"] = pin.allowed_tools.clone().into();
+        if let Some(artifact) = &pin.artifact {
+            row["artifact"] = artifact.clone().into();
+        }
+        if let Some(signer) = &pin.signer {
+            row["signer"] = signer.clone().into();
+        }
+    }
+    row
+}
+
+fn print_list(out: &mut dyn Write, skills: &[FoundSkill]) -> io::Result<()> {
+    if skills.is_empty() {
+        return writeln!(
+            out,
+            "This workspace has no skills; `mimir skills add` installs one."
+        );
+    }
+    let width = skills.iter().map(|skill| skill.name.len()).max();
+    let width = width.unwrap_or_default();
+    for skill in skills {
+        let text = match &skill.content {
+            Ok(content) => content.document.shown_description(),
+            Err(error) => visible(&error.message),
+        };
+        let line = format!("{:<width$}  {:<8} {text}", skill.name, skill.state.as_str());
+        let line = first_line(&line, columns());
+        let style = match skill.state {
+            SkillState::Trusted | SkillState::Team => GOOD,
+            SkillState::Added | SkillState::New => FAINT,
+            _ => BAD,
+        };
+        writeln!(out, "{}", styled(style, line))?;
+    }
+    Ok(())
+}
+
+fn info(globals: &GlobalOptions, name: &str) -> CommandResult {
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let skill = setup.skills().find(name)?;
+    let mut row = row(&skill);
+    if let Ok(content) = &skill.content {
+        let requests = content.requests();
+        let requests = requests.iter().map(|request| {
+            json!({ "entry": request.entry, "meaning": request.describe(), "granted": is_granted(&skill, &request.entry) })
+        });
+        row["requests"] = requests.collect();
+        row["frontmatter"] = Value::Object(content.document.frontmatter.clone());
+        let paths = content.files.iter().map(|(path, _)| path);
+        row["paths"] = paths.collect();
+    }
+    let printer = globals.printer();
+    printer.print_result(&row, |out| {
+        for line in lines(&skill) {
+            writeln!(out, "{line}")?;
+        }
+        Ok(())
+    })?;
+    Ok(ExitReason::Done)
+}
+
+fn is_granted(skill: &FoundSkill, entry: &str) -> bool {
+    let pin = skill.pin.as_ref();
+    skill.state == SkillState::Trusted
+        && pin.is_some_and(|pin| pin.allowed_tools.iter().any(|granted| granted == entry))
+}
+
+/// Describes a skill, one line each.
+fn lines(skill: &FoundSkill) -> Vec<String> {
+    let mut lines = vec![
+        format!("{} ({})", skill.name, skill.state.as_str()),
+        format!("Folder: {}", visible(&skill.folder)),
+    ];
+    if let Some(pin) = &skill.pin {
+        lines.push(format!("Source: {}", visible(&pin.source)));
+        let artifact = pin.artifact.iter();
+        lines.extend(artifact.map(|artifact| format!("Artifact: {}", visible(artifact))));
+        let signer = pin.signer.iter();
+        lines.extend(signer.map(|signer| format!("Signer: {}", visible(signer))));
+    }
+    let content = match &skill.content {
+        Ok(content) => content,
+        Err(error) => {
+            lines.push(format!("Fault: {}", visible(&error.message)));
+            return lines;
+        }
+    };
+    let document = &content.document;
+    lines.push(indented(
+        &format!("Description: {}", document.shown_description()),
+        2,
+    ));
+    let license = document.license.iter();
+    lines.extend(license.map(|license| format!("License: {}", visible(license))));
+    let compatibility = document.compatibility.iter();
+    lines.extend(compatibility.map(|text| format!("Compatibility: {}", visible(text))));
+    lines.push(format!("Digest: {}", content.files.digest()));
+    lines.push(format!(
+        "Files: {} ({})",
+        content.files.len(),
+        bytes(content.files.size())
+    ));
+    for (path, file) in content.files.iter() {
+        lines.push(format!(
+            "  {} ({})",
+            visible(path),
+            bytes(file.len() as u64)
+        ));
+    }
+    let requests = content.requests();
+    if !requests.is_empty() {
+        lines.push("Requests:".to_owned());
+    }
+    for request in requests {
+        let granted = if is_granted(skill, &request.entry) {
+            ", granted"
+        } else {
+            ""
+        };
+        lines.push(format!(
+            "  {}: {}{granted}",
+            request.entry,
+            request.describe()
+        ));
+    }
+    lines
+}
+
+/// Compares each skill with its pin. Also fails for pins that this user has not accepted, so that a check of a clone
+/// finds changed files.
+fn verify(globals: &GlobalOptions) -> CommandResult {
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let skills = setup.skills().find_all()?;
+    let faults: Vec<(String, String)> = skills.iter().filter_map(fault).collect();
+    let shown = faults.iter();
+    let shown = shown.map(|(name, fault)| json!({ "name": name, "fault": fault }));
+    let pinned = skills.iter().filter(|skill| skill.pin.is_some()).count();
+    let result = json!({ "pinned": pinned, "faults": shown.collect::<Vec<_>>() });
+    globals.printer().print_result(&result, |out| {
+        for (name, fault) in &faults {
+            writeln!(out, "{} {name}: {fault}", styled(BAD, "✗"))?;
+        }
+        if faults.is_empty() {
+            writeln!(out, "{} {pinned} pinned", styled(GOOD, "✓"))?;
+        }
+        Ok(())
+    })?;
+    Ok(if faults.is_empty() {
+        ExitReason::Done
+    } else {
+        ExitReason::Failed
+    })
+}
+
+fn fault(skill: &FoundSkill) -> Option<(String, String)> {
+    let pin = skill.pin.as_ref()?;
+    let fault = match &skill.content {
+        Err(error) => visible(&error.message),
+        Ok(content) if content.files.digest() != pin.digest => {
+            "its files are not those that tools.lock pins".to_owned()
+        }
+        Ok(_) => return None,
+    };
+    Some((skill.name.clone(), fault))
+}
+
+fn remove(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResult {
+    let printer = globals.printer();
+    mimir::skills::check_name(name)?;
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let library = setup.skills();
+    let known = library.find_all()?;
+    let Some(skill) = known.iter().find(|skill| skill.name == name) else {
+        return Err(library.find(name).err().map_or_else(
+            || CommandFailure::usage("the skill was not found"),
+            CommandFailure::from,
+        ));
+    };
+    if skill.state == SkillState::Team {
+        return Err(ToolError::new(
+            ToolErrorCode::PolicyDenied,
+            format!("`{name}` comes with the bundle of a team and cannot be removed here"),
+        )
+        .into());
+    }
+    if !yes && !terminal::confirm(&format!("Remove the skill {name} and your consent to it?"))? {
+        return Err(ToolError::approval_denied(format!(
+            "nothing was removed; without a terminal, use `mimir skills remove {name} --yes`"
+        ))
+        .into());
+    }
+    library.remove(name)?;
+    record(&setup, &skill.folder, "skill removed");
+    let kept = setup.workspace.root().join(&skill.folder).is_dir();
+    let more = if kept {
+        format!(
+            "; its folder {} is part of the project and stays",
+            visible(&skill.folder)
+        )
+    } else {
+        String::new()
+    };
+    printer.print_done(
+        &json!({ "removed": name, "folderKept": kept }),
+        format_args!("removed {name}{more}"),
+    )
+}
+
+/// Records a change of installed skills in the audit log.
+fn record(setup: &HostSetup, subject: &str, detail: &str) {
+    let event = AuditEvent::new(EventKind::ConfigChange, SystemTime::now()).with_subject(subject);
+    setup.record_event(&event.with_detail(detail));
+}
