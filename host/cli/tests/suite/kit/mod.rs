@@ -12,12 +12,14 @@ pub mod json_site;
 pub mod listener;
 pub mod login;
 pub mod modules;
+pub mod oci_registry;
 #[cfg(target_os = "linux")]
 pub mod person;
 pub mod plugin;
 pub use mimir_kit::scripted_model as script;
 pub mod scripts;
 pub mod shop;
+pub mod team;
 #[cfg(target_os = "linux")]
 pub mod terminal;
 #[cfg(unix)]
