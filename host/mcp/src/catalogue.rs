@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::client::{McpServers, ResourceLibrary};
 use crate::discovery;
+use crate::skills::ServedSkill;
 use crate::untrusted_marks;
 
 /// Key in a listed tool's `_meta` for source, group and risk, for which MCP has no fields.
@@ -32,6 +33,8 @@ pub(crate) struct ToolCatalogue {
     searchable: Vec<Tool>,
     /// Resources and prompts of the servers behind this one.
     pub(crate) library: ResourceLibrary,
+    /// The skills at that time. A request reads them again.
+    skills: Vec<ServedSkill>,
 }
 
 /// Number of changes of each list.
@@ -103,8 +106,15 @@ impl ToolCatalogue {
             tools,
             searchable,
             library: library.unwrap_or_default(),
+            skills: Vec::new(),
             snapshot,
         }
+    }
+
+    /// Sets the skills, whose files are resources, too.
+    pub(crate) fn with_skills(mut self, skills: Vec<ServedSkill>) -> Self {
+        self.skills = skills;
+        self
     }
 
     /// Returns true if the catalogue was built from this snapshot.
@@ -117,7 +127,9 @@ impl ToolCatalogue {
         let (own, others) = (&self.library, &other.library);
         let tools = self.tools != other.tools || self.searchable != other.searchable;
         let prompts = own.prompts != others.prompts;
-        let resources = own.resources != others.resources || own.templates != others.templates;
+        let resources = own.resources != others.resources
+            || own.templates != others.templates
+            || self.skills != other.skills;
         revision.tools += u64::from(tools);
         revision.prompts += u64::from(prompts);
         revision.resources += u64::from(resources);

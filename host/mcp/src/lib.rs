@@ -21,13 +21,15 @@ mod metrics;
 mod quoted_text;
 mod result;
 mod server;
+mod skills;
 mod transport;
 mod untrusted_marks;
 
 pub use catalogue::{TOOL_META, definition};
 pub use elicitation::random_token;
-pub use http::{HttpOptions, HttpService, IdentityOptions};
+pub use http::{HttpOptions, HttpService, IdentityOptions, is_user_id};
 pub use metrics::{MetricFamily, MetricKind, MetricLabel, MetricSource};
 pub use result::OUTCOME_META;
 pub use server::{ApprovalOptions, OnRefusal, ToolServer};
+pub use skills::{ServedSkill, ServedSkillFile, SkillSource};
 pub use transport::ServeError;

@@ -1,9 +1,11 @@
 //! The MCP server: one pipeline for any number of clients.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use mimir_core::approval::ApproverChain;
+use mimir_core::pipeline::PipelineSnapshot;
 use mimir_core::{Approver, Clock, Pipeline, ToolError};
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -13,13 +15,16 @@ use crate::client::McpServers;
 use crate::client_observer::ClientApprover;
 use crate::elicitation::PendingCalls;
 use crate::metrics::{MetricFamily, ServerMetrics};
+use crate::skills::SkillSource;
 
 use tasks::TaskTable;
 
 mod handler;
 mod param_errors;
 mod resource_requests;
+mod roles;
 mod session;
+mod skill_requests;
 mod subscriptions;
 mod tasks;
 mod tool_call;
@@ -60,13 +65,17 @@ struct ToolServerState {
     replaced: watch::Sender<()>,
     /// MCP servers behind this one, whose resources and prompts clients see.
     servers: Option<Arc<McpServers>>,
+    /// Skills that clients may read.
+    skills: OnceLock<Arc<dyn SkillSource>>,
     /// Becomes true when all components of the workspace have been described.
     described: OnceLock<watch::Receiver<bool>>,
     /// Number of calls in progress.
     active_calls: watch::Sender<usize>,
     /// Signals that the server shuts down.
     close_signal: CloseSignal,
-    metrics: ServerMetrics,
+    metrics: Arc<ServerMetrics>,
+    /// The views of the roles in use.
+    roles: Mutex<BTreeMap<String, ToolServer>>,
 }
 
 impl ToolServer {
@@ -94,10 +103,12 @@ impl ToolServer {
             revision: watch::Sender::default(),
             replaced: watch::Sender::default(),
             servers,
+            skills: OnceLock::new(),
             described: OnceLock::new(),
             active_calls: watch::Sender::default(),
             close_signal: CloseSignal::default(),
-            metrics: ServerMetrics::default(),
+            metrics: Arc::default(),
+            roles: Mutex::default(),
         }))
     }
 
@@ -110,9 +121,20 @@ impl ToolServer {
         self
     }
 
+    /// Serves these skills, too.
+    #[must_use]
+    pub fn with_skills(self, skills: Arc<dyn SkillSource>) -> Self {
+        // Called once, right after the creation of the server, so the cell is empty.
+        let _ = self.0.skills.set(skills);
+        // Not a change for clients.
+        *self.0.catalogue.lock() = Arc::new(self.build_catalogue(self.0.pipeline.snapshot()));
+        self
+    }
+
     /// Notifies clients if their lists have changed. Call it when the pipeline's snapshot has been replaced.
     pub fn refresh(&self) {
         self.catalogue();
+        self.refresh_roles();
         self.0.replaced.send_replace(());
     }
 
@@ -144,7 +166,7 @@ impl ToolServer {
         let mut catalogue = shared.catalogue.lock();
         let snapshot = shared.pipeline.snapshot();
         if !catalogue.is_built_from(&snapshot) {
-            let new_catalogue = Arc::new(ToolCatalogue::build(snapshot, shared.servers.as_deref()));
+            let new_catalogue = Arc::new(self.build_catalogue(snapshot));
             let previous = std::mem::replace(&mut *catalogue, new_catalogue);
             shared
                 .revision
@@ -153,9 +175,20 @@ impl ToolServer {
         Arc::clone(&catalogue)
     }
 
+    fn build_catalogue(&self, snapshot: Arc<PipelineSnapshot>) -> ToolCatalogue {
+        let skills = self.skill_source().map(|source| source.skills());
+        ToolCatalogue::build(snapshot, self.0.servers.as_deref())
+            .with_skills(skills.unwrap_or_default())
+    }
+
     /// Returns the MCP servers behind this one.
     fn servers(&self) -> Option<&Arc<McpServers>> {
         self.0.servers.as_ref()
+    }
+
+    /// Returns the skills that clients may read.
+    fn skill_source(&self) -> Option<&Arc<dyn SkillSource>> {
+        self.0.skills.get()
     }
 
     /// Returns a receiver of catalogue changes.

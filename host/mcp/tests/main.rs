@@ -16,6 +16,7 @@ mod logins;
 mod marks;
 mod modern;
 mod results;
+mod skills;
 mod tasks;
 mod upstream;
 mod web;

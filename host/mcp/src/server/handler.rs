@@ -9,13 +9,15 @@ use std::collections::BTreeSet;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestMethod,
     CompleteRequestParams, CompleteResult, ConstString, CustomRequest, CustomResult, ErrorCode,
-    ErrorData, GetPromptRequestMethod, GetPromptRequestParams, GetPromptResponse, GetTaskParams,
-    GetTaskResult, Icon, Implementation, ListPromptsRequestMethod, ListPromptsResult,
-    ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestMethod,
-    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
-    SetLevelRequestParams, SubscribeRequestMethod, SubscribeRequestParams, SubscriptionFilter,
-    UnsubscribeRequestMethod, UnsubscribeRequestParams, UpdateTaskParams,
+    ErrorData, GetPromptRequestMethod, GetPromptRequestParams, GetPromptResponse,
+    GetSkillRequestParams, GetSkillResult, GetTaskParams, GetTaskResult, Icon, Implementation,
+    ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
+    ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListSkillsResult,
+    ListToolsResult, PaginatedRequestParams, ReadResourceDirectoryRequestParams,
+    ReadResourceDirectoryResult, ReadResourceRequestMethod, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig, SetLevelRequestParams,
+    SubscribeRequestMethod, SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestMethod,
+    UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
@@ -59,6 +61,20 @@ impl ServerHandler for ClientSession {
             capabilities.completions = entry_capabilities.completions;
             capabilities.prompts = entry_capabilities.prompts;
             capabilities.resources = entry_capabilities.resources;
+        }
+        if self.serves_skills() {
+            let skill_capabilities = ServerCapabilities::builder()
+                .enable_resources()
+                .enable_resources_list_changed()
+                .enable_skills_with_directory_read()
+                .build();
+            let resources = capabilities.resources.take();
+            capabilities.resources = resources.or(skill_capabilities.resources);
+            let skills = skill_capabilities.extensions.into_iter().flatten();
+            capabilities
+                .extensions
+                .get_or_insert_default()
+                .extend(skills);
         }
         let mut implementation = Implementation::new("mimir", env!("CARGO_PKG_VERSION"));
         implementation.title = Some("mimir".to_owned());
@@ -177,9 +193,16 @@ impl ServerHandler for ClientSession {
         request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        self.check_declared::<ListResourcesRequestMethod>()?;
+        self.check_resources_declared::<ListResourcesRequestMethod>()?;
         let catalogue = self.server.catalogue();
-        let (items, next) = page(&catalogue.library.resources, cursor(&request))?;
+        let skills = self.skill_resources();
+        let (items, next) = if skills.is_empty() {
+            page(&catalogue.library.resources, cursor(&request))?
+        } else {
+            let others = catalogue.library.resources.iter().cloned();
+            let all: Vec<_> = skills.into_iter().chain(others).collect();
+            page(&all, cursor(&request))?
+        };
         let mut page = ListResourcesResult::with_all_items(items);
         page.next_cursor = next;
         Ok(page)
@@ -190,7 +213,7 @@ impl ServerHandler for ClientSession {
         request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        self.check_declared::<ListResourceTemplatesRequestMethod>()?;
+        self.check_resources_declared::<ListResourceTemplatesRequestMethod>()?;
         let catalogue = self.server.catalogue();
         let (items, next) = page(&catalogue.library.templates, cursor(&request))?;
         let mut page = ListResourceTemplatesResult::with_all_items(items);
@@ -203,8 +226,36 @@ impl ServerHandler for ClientSession {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        self.check_declared::<ReadResourceRequestMethod>()?;
+        self.check_resources_declared::<ReadResourceRequestMethod>()?;
+        // Before the resources of servers, which could use the same URI.
+        if let Some(read) = self.read_skill_file(&request, &context).await {
+            return read;
+        }
         self.read_remote_resource(request, context).await
+    }
+
+    async fn list_skills(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListSkillsResult, ErrorData> {
+        self.skill_page(cursor(&request))
+    }
+
+    async fn get_skill(
+        &self,
+        request: GetSkillRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetSkillResult, ErrorData> {
+        self.skill_entry(&request.uri)
+    }
+
+    async fn read_resource_directory(
+        &self,
+        request: ReadResourceDirectoryRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceDirectoryResult, ErrorData> {
+        self.skill_folder(&request.uri, request.cursor.as_deref())
     }
 
     async fn subscribe(
@@ -234,8 +285,9 @@ impl ServerHandler for ClientSession {
         let method = request.method;
         let is_removed = is_modern(&context) && REMOVED_METHODS.contains(&&*method);
         let entry_groups = ["completion/", "prompts/", "resources/"];
-        let declared =
-            self.serves_entries() || !entry_groups.iter().any(|group| method.starts_with(group));
+        let declared = self.serves_entries()
+            || !entry_groups.iter().any(|group| method.starts_with(group))
+            || (method.starts_with("resources/") && self.serves_skills());
         let error = describe_invalid_params(&method, request.params.as_ref());
         Err(match error.filter(|_| declared && !is_removed) {
             Some(error) => error,
@@ -269,6 +321,14 @@ impl ClientSession {
     fn serves_entries(&self) -> bool {
         let servers = self.server.servers();
         servers.is_some_and(|servers| servers.lists_entries())
+    }
+
+    fn check_resources_declared<M: ConstString>(&self) -> Result<(), ErrorData> {
+        if self.serves_skills() {
+            Ok(())
+        } else {
+            self.check_declared::<M>()
+        }
     }
 
     fn check_declared<M: ConstString>(&self) -> Result<(), ErrorData> {

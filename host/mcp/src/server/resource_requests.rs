@@ -265,7 +265,7 @@ fn parse_outcome<T: DeserializeOwned>(outcome: &Outcome) -> Result<T, ErrorData>
     })
 }
 
-fn result_meta(outcome: &Outcome) -> MetaObject {
+pub(super) fn result_meta(outcome: &Outcome) -> MetaObject {
     let mut meta = JsonObject::new();
     meta.insert(OUTCOME_META.to_owned(), outcome_meta(outcome));
     MetaObject(meta)
@@ -301,7 +301,7 @@ fn resource_not_found(uri: &str) -> ErrorData {
     ErrorData::resource_not_found(message, Some(json!({ "uri": uri })))
 }
 
-fn cancelled_error() -> ErrorData {
+pub(super) fn cancelled_error() -> ErrorData {
     ErrorData::internal_error(ToolErrorCode::Cancelled.as_str(), None)
 }
 
