@@ -7,10 +7,11 @@ use super::schema;
 const EXAMPLE: &str = include_str!("../../host/app/src/settings/config.example.yml");
 
 /// Blocks that appear once in full, and elsewhere only by name.
-const SAME: [(&str, &str); 3] = [
+const SAME: [(&str, &str); 4] = [
     ("tools.*.limits", "limits"),
     ("tools.*.network", "network"),
     ("tools.*.rules[]", "policy.rules[]"),
+    ("roles.*.rules[]", "policy.rules[]"),
 ];
 
 /// The keys in the example after a `#`, each with its parents. Another test checks that all of it is valid as

@@ -190,6 +190,8 @@ pub struct Call {
     pub observer: Arc<dyn CallObserver>,
     /// The calling tool's call, for nested calls.
     pub parent: Option<ParentCall>,
+    /// Id of the user on whose behalf the call is made, for limits per user. Nested calls have that of their parent.
+    pub caller: Option<Arc<str>>,
 }
 
 impl Call {
@@ -201,6 +203,7 @@ impl Call {
             context,
             observer: Arc::new(NoObserver),
             parent: None,
+            caller: None,
         }
     }
 
@@ -249,6 +252,8 @@ pub struct ParentCall {
     pub taint_floor: Arc<TaintFloor>,
     /// Set when a person is asked while the outermost call runs.
     pub asked: Arc<AtomicBool>,
+    /// Id of the user on whose behalf the outermost call is made.
+    pub caller: Option<Arc<str>>,
 }
 
 impl ParentCall {

@@ -96,6 +96,23 @@ pub struct PipelineSnapshot {
     pub policy: Policy,
 }
 
+impl PipelineSnapshot {
+    /// Returns the tools and rules for users in a role. A role that is not in the settings (any more) has no tools.
+    #[must_use]
+    pub fn in_role(&self, role: &str) -> Self {
+        match self.policy.in_role(role) {
+            Some(policy) => Self {
+                registry: self.registry.map_tools(|tool| Some(Arc::clone(tool))),
+                policy,
+            },
+            None => Self {
+                registry: Registry::default(),
+                policy: self.policy.clone(),
+            },
+        }
+    }
+}
+
 /// The interfaces through which the pipeline reaches its surroundings.
 #[derive(Clone)]
 pub struct PipelinePorts {
@@ -314,7 +331,8 @@ impl Pipeline {
         let stage = self.stage_context(&snapshot);
         let in_flight = InFlightGuard::begin(&self.0.active_calls);
         // On the heap: the recorder is large and lives until the end of the call.
-        let mut recorder = Box::new(CallRecorder::start(&call, &self.0.ports));
+        let role = snapshot.policy.role();
+        let mut recorder = Box::new(CallRecorder::start(&call, role, &self.0.ports));
         let completed = match stage.attempt(call, &mut recorder).await {
             Ok(completed) => completed,
             Err(error) => CompletedRun::refused(error),

@@ -32,6 +32,9 @@ pub struct AuditEvent {
     /// The user, if the front end has users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
+    /// The role of the user, if users have roles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
     /// The tool's canonical name, or the requested name if there is no such tool; empty if no tool is involved.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tool: String,
@@ -121,6 +124,7 @@ impl AuditEvent {
             id: String::new(),
             session: String::new(),
             user: None,
+            role: None,
             tool: String::new(),
             subject: None,
             detail: None,

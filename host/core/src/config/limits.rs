@@ -183,7 +183,7 @@ pub struct OutOfRangeError {
 }
 
 /// The minimum and the maximum of a limit.
-type AllowedRange = (u64, u64);
+pub(super) type AllowedRange = (u64, u64);
 
 /// Up to a day, as for `mimir call --timeout`.
 const TIME_MS: AllowedRange = (1, 24 * 60 * 60 * 1_000);
@@ -211,7 +211,7 @@ const NEW_FILE_BYTES: AllowedRange = (0, 1 << 40);
 const NEW_FILES: AllowedRange = (0, 1_000_000_000);
 
 /// The maximum bounds memory: each call of the last minute is stored. Use `enabled: false` to forbid all calls.
-const CALLS_PER_MINUTE: AllowedRange = (1, 1_000_000);
+pub(super) const CALLS_PER_MINUTE: AllowedRange = (1, 1_000_000);
 
 /// Checks that a wall clock limit, if set, is in range.
 pub(super) fn check_time(key: &str, millis: Option<u64>) -> Result<(), OutOfRangeError> {

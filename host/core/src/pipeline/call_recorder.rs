@@ -34,9 +34,10 @@ pub(super) struct CallRecorder {
 
 impl CallRecorder {
     /// Starts the record of a call that has arrived.
-    pub(super) fn start(call: &Call, ports: &PipelinePorts) -> Self {
+    pub(super) fn start(call: &Call, role: Option<&str>, ports: &PipelinePorts) -> Self {
         let (redactor, vault_error) = redactor(ports);
         let mut event = AuditEvent::call(ports.clock.now(), &call.context, &call.tool);
+        event.role = role.map(str::to_owned);
         event.parent = call.parent.as_ref().map(|parent| parent.tool.to_string());
         event.bytes_in = Some(json_size(&call.arguments));
         event.trace = call.observer.trace().map(str::to_owned);
@@ -213,6 +214,7 @@ impl CallRecorder {
         event.id.clone_from(&self.event.id);
         event.session.clone_from(&self.event.session);
         event.user.clone_from(&self.event.user);
+        event.role.clone_from(&self.event.role);
         event.tool.clone_from(&self.event.tool);
         event.source = self.event.source;
         event.digest.clone_from(&self.event.digest);

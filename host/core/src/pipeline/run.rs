@@ -43,8 +43,8 @@ impl CompletedRun {
     }
 }
 
-/// Runs the call in its slot, with its retries, until its deadline, or takes a stored result. Fails only if the tool has
-/// reached its limit of calls per minute; all other failures become the result.
+/// Runs the call in its slot, with its retries, until its deadline, or takes a stored result. Fails only if the tool or
+/// the caller has reached a limit of calls per minute; all other failures become the result.
 pub(super) async fn run(
     stage: &StageContext<'_>,
     call: Approved,
@@ -67,7 +67,11 @@ pub(super) async fn run(
             cached: true,
         });
     }
-    stage.slots.count_call(&call, call.clock().instant())?;
+    let now = call.clock().instant();
+    if let Some(budget) = stage.snapshot.policy.caller_budget() {
+        stage.slots.count_caller(&call, &budget, now)?;
+    }
+    stage.slots.count_call(&call, now)?;
     let _change = stage.results.watch_changes(&tool);
     let deadline = call.deadline().clone();
     let stored = lookup.map(|lookup| (lookup, call.for_next_attempt()));

@@ -13,6 +13,7 @@ mod model;
 mod reach;
 mod repeated;
 mod restore;
+mod roles;
 mod storage;
 mod taint;
 

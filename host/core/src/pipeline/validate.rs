@@ -28,6 +28,8 @@ pub struct Checked {
     pub(super) context: CallContext,
     pub(super) observer: Arc<dyn CallObserver>,
     pub(super) parent: Option<ParentCall>,
+    /// Id of the user on whose behalf the call is made.
+    pub(super) caller: Option<Arc<str>>,
     pub(super) depth: u32,
     /// The fine-grained tool with the same effect, if the call uses the compact form.
     pub(super) equivalent_tool: Option<Arc<Tool>>,
@@ -99,6 +101,7 @@ impl Checked {
             limits,
             paths: parent.paths.clone(),
             redactor,
+            caller: parent.caller.clone(),
             parent: Some(parent),
             command: OnceLock::new(),
         }
@@ -112,6 +115,7 @@ impl Checked {
             context: self.context,
             observer: self.observer,
             parent: self.parent,
+            caller: self.caller,
         }
     }
 
@@ -198,6 +202,7 @@ pub(super) fn validate(
         observer: recorder.mask_observer(call.observer, redactor.clone()),
         redactor,
         is_effect: false,
+        caller: call.caller.or_else(|| call.parent.as_ref()?.caller.clone()),
         parent: call.parent,
         depth,
         taint_floor: recorder.taint_floor(),

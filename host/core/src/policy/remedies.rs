@@ -118,6 +118,7 @@ fn reason_remedy(reason: &DecisionReason, tool: &Tool) -> String {
             } else {
                 format!(" ({})", changes.join("; "))
             };
+            let name = tool.trust_argument();
             format!("`mimir tools trust {name}` shows what the plugin needs{changes}, and grants it")
         }
         PolicyLayer::ToolDefault | PolicyLayer::Assessor => {
@@ -156,7 +157,8 @@ fn reason_remedy(reason: &DecisionReason, tool: &Tool) -> String {
             ONLY_BY_APPROVAL.to_owned()
         }
         PolicyLayer::Network if grants::takes_hosts(tool) => format!(
-            "`mimir tools trust {name} --host HOST` grants it a host; the tool cannot request one itself"
+            "`mimir tools trust {} --host HOST` grants it a host; the tool cannot request one itself",
+            tool.trust_argument()
         ),
         PolicyLayer::Network => format!(
             "the plugin must name the host and the method among its needs; or `tools.{name}.approval.conditions.unknownHostRequiresApproval: true` {IN_CONFIG}, asks you about each other host"
@@ -189,6 +191,9 @@ fn list_remedy(reason: &DecisionReason, tool: &Tool, rule: &str) -> String {
     let group = tool.definition.group.as_str();
     match reason.rule.split(':').next().unwrap_or_default() {
         "policy.allow" => format!("add `{}` to {rule}", tool.name()),
+        role if role.starts_with("roles.") && role.ends_with(".allow") => {
+            format!("add `{}` to {rule}", tool.name())
+        }
         "policy.groups.allow" => format!("add `{group}` to {rule}"),
         "policy.groups.deny" => format!("take `{group}` out of {rule}"),
         _ => format!("remove it from {rule}"),

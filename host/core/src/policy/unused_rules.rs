@@ -52,7 +52,8 @@ impl Policy {
     pub fn unused_rules(&self, tools: &[&Tool]) -> Vec<String> {
         let files = self.files.iter();
         let unused = files.flat_map(|file| {
-            let entries = file.lists.unused_entries(tools, &file.source);
+            let mut entries = file.lists.unused_entries(tools, &file.source);
+            entries.extend(file.roles.unused_entries(tools));
             let settings = self.unused_settings_of(file, tools).into_iter();
             entries
                 .into_iter()

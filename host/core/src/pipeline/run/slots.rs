@@ -10,6 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use crate::error::{ToolError, ToolErrorCode};
 use crate::limits::Limits;
 use crate::pipeline::Approved;
+use crate::policy::CallerBudget;
 
 mod queue;
 
@@ -20,8 +21,36 @@ pub(in crate::pipeline) struct CallSlots {
     total: Arc<Semaphore>,
     assessments: Semaphore,
     plugins: Mutex<HashMap<String, Arc<PluginQueue>>>,
-    recent_calls: Mutex<HashMap<String, VecDeque<Instant>>>,
+    recent_calls: Mutex<HashMap<String, RecentCalls>>,
+    /// By user.
+    recent_callers: Mutex<HashMap<String, RecentCalls>>,
 }
+
+/// The times of the calls of the last minute.
+#[derive(Default)]
+struct RecentCalls(VecDeque<Instant>);
+
+impl RecentCalls {
+    /// Adds a call. Returns false if there were `max` calls in the last minute.
+    fn try_add(&mut self, max: u32, now: Instant) -> bool {
+        while self.0.front().is_some_and(|at| is_over(*at, now)) {
+            self.0.pop_front();
+        }
+        let fits = self.0.len() < max as usize;
+        if fits {
+            self.0.push_back(now);
+        }
+        fits
+    }
+}
+
+/// Returns true if a call at this time no longer counts.
+fn is_over(at: Instant, now: Instant) -> bool {
+    now.duration_since(at) >= Duration::from_secs(60)
+}
+
+/// Number of users above which those without recent calls are forgotten.
+const MAX_IDLE_CALLERS: usize = 1024;
 
 /// The slots of one call. Dropping the guard releases them.
 pub(super) struct CallSlotGuard {
@@ -36,6 +65,7 @@ impl Default for CallSlots {
             assessments: Semaphore::new(Limits::CONCURRENT_TOTAL),
             plugins: Mutex::default(),
             recent_calls: Mutex::default(),
+            recent_callers: Mutex::default(),
         }
     }
 }
@@ -92,14 +122,8 @@ impl CallSlots {
         };
         let name = call.tool().name();
         let mut recent_calls = self.recent_calls.lock();
-        let times = recent_calls.entry(name.to_string()).or_default();
-        while times
-            .front()
-            .is_some_and(|at| now.duration_since(*at) >= Duration::from_secs(60))
-        {
-            times.pop_front();
-        }
-        if times.len() >= max as usize {
+        let recent = recent_calls.entry(name.to_string()).or_default();
+        if !recent.try_add(max, now) {
             return Err(ToolError::new(
                 ToolErrorCode::LimitExceeded,
                 format!(
@@ -107,7 +131,36 @@ impl CallSlots {
                 ),
             ));
         }
-        times.push_back(now);
         Ok(())
+    }
+
+    /// Counts the call for its user. Fails if the user has reached the limit of calls per minute. A call without a user
+    /// counts for the session.
+    pub(super) fn count_caller(
+        &self,
+        call: &Approved,
+        budget: &CallerBudget,
+        now: Instant,
+    ) -> Result<(), ToolError> {
+        let CallerBudget {
+            calls_per_minute,
+            key,
+        } = budget;
+        let caller = call.checked.caller.as_deref();
+        let caller = caller.unwrap_or(&call.checked.context.session_id);
+        let mut recent_callers = self.recent_callers.lock();
+        if recent_callers.len() > MAX_IDLE_CALLERS {
+            recent_callers.retain(|_, recent| recent.0.back().is_some_and(|at| !is_over(*at, now)));
+        }
+        let recent = recent_callers.entry(caller.to_owned()).or_default();
+        if recent.try_add(*calls_per_minute, now) {
+            return Ok(());
+        }
+        Err(ToolError::new(
+            ToolErrorCode::LimitExceeded,
+            format!(
+                "you have reached the limit of {calls_per_minute} calls per minute of your role ({key}); try again later"
+            ),
+        ))
     }
 }

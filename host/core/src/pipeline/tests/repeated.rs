@@ -9,7 +9,7 @@ use crate::needs::{DirectoryAccess, FileNeed};
 
 /// A clock that stands still until every task waits, and then goes on to the next time that one waits for.
 #[derive(Clone)]
-struct PausedClock(Arc<Mutex<PausedTime>>);
+pub(super) struct PausedClock(Arc<Mutex<PausedTime>>);
 
 struct PausedTime {
     now: Instant,
@@ -24,7 +24,7 @@ impl PausedClock {
         })))
     }
 
-    fn advance(&self, by: Duration) {
+    pub(super) fn advance(&self, by: Duration) {
         self.0.lock().now += by;
     }
 }
@@ -140,7 +140,11 @@ fn reader(backend: &Arc<Flaky>) -> Tool {
     reader
 }
 
-fn paused_bench(tools: Vec<Tool>, config: Value, answer: ApprovalAnswer) -> (Bench, PausedClock) {
+pub(super) fn paused_bench(
+    tools: Vec<Tool>,
+    config: Value,
+    answer: ApprovalAnswer,
+) -> (Bench, PausedClock) {
     let clock = PausedClock::new();
     let mut bench = bench(tools, config.clone(), answer);
     let ports = PipelinePorts {

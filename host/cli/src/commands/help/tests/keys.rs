@@ -14,10 +14,11 @@ pub struct Keys {
 }
 
 /// Blocks that are described once, and elsewhere by their names.
-const SAME: [(&str, &str); 3] = [
+const SAME: [(&str, &str); 4] = [
     ("tools.*.limits.", "limits."),
     ("tools.*.network.", "network."),
     ("tools.*.rules.", "policy.rules."),
+    ("roles.*.rules.", "policy.rules."),
 ];
 
 impl Keys {
