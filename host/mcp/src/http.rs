@@ -5,6 +5,7 @@
 //! whose origin is not allowed, and if it carries the token, if one is required.
 
 use std::convert::Infallible;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -31,7 +32,7 @@ mod request_guard;
 mod session_manager;
 mod session_table;
 
-pub use identity::IdentityOptions;
+pub use identity::{IdentityOptions, is_user_id};
 
 use identity::{IdentityVerifier, TokenRejection};
 use leased_body::bind_to_session;
@@ -97,6 +98,8 @@ pub(crate) struct Principal {
     pub(crate) id: String,
     /// User name for the audit log, if one is known.
     pub(crate) user: Option<String>,
+    /// Role of the user. A session belongs to a user in one role, and ends for the user when the role changes.
+    pub(crate) role: Option<String>,
 }
 
 impl ToolServer {
@@ -120,7 +123,12 @@ impl ToolServer {
             .with_max_request_body_bytes(MAX_BODY_SIZE);
         let cancellation = config.cancellation_token.clone();
         let server = self.clone();
-        let factory = move || Ok(server.session());
+        let factory = move || {
+            // Without a principal, the restrictions of its role would be missing.
+            let principal = session_manager::current_principal();
+            let principal = principal.ok_or_else(|| io::Error::other("not in a request"))?;
+            Ok(server.for_role(principal.role.as_deref()).session())
+        };
         Ok(HttpService(Arc::new(HttpServiceState {
             server: self.clone(),
             guard,
@@ -178,9 +186,12 @@ impl HttpService {
                     return response;
                 }
                 match identity.verify(request.headers()).await {
-                    Ok((principal, expiry)) => {
-                        expires = Some(expiry);
-                        principal
+                    Ok(token) => {
+                        expires = Some(token.expires);
+                        Principal {
+                            role: shared.server.role_of(&token.groups),
+                            ..token.principal
+                        }
                     }
                     Err(denied) => return identity.rejection_response(denied),
                 }

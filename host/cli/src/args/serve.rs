@@ -28,6 +28,14 @@ pub struct ServeArgs {
     /// Audience that tokens must name, if it is not the resource
     #[arg(long = "audience", value_name = "NAME", requires = "issuer")]
     pub audiences: Vec<String>,
+    /// Claim of a token with the groups of its user, for `roles` in the settings: a name, or a path such as realm_access.roles
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "issuer",
+        default_value = "groups"
+    )]
+    pub groups_claim: String,
     /// A scope that every token must have
     #[arg(long = "scope", value_name = "SCOPE", requires = "issuer", value_parser = scope)]
     pub scopes: Vec<String>,

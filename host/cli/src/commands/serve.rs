@@ -80,6 +80,9 @@ async fn http(
 ) -> CommandResult {
     stderr_queue::detach_stderr();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
+    if args.issuer.is_none() && !setup.settings.config.roles.is_empty() {
+        note("`roles` of the settings are not applied: users have groups only with --issuer");
+    }
     let mut options = options(&setup, address.ip(), &args)?;
     let listener = tokio::net::TcpListener::bind(address).await;
     let listener = listener
@@ -176,6 +179,7 @@ fn identity(setup: &HostSetup, args: ServeArgs, url: &str) -> Option<IdentityOpt
         resource: args.resource.unwrap_or_else(|| url.to_owned()),
         audiences: args.audiences,
         scopes: args.scopes,
+        groups_claim: args.groups_claim,
         // The issuer is allowed because the user has named it. Blocked hosts stay blocked.
         clients: Arc::new(move |url| servers::client(&settings, &root, url)),
     })

@@ -12,15 +12,15 @@ use crate::kit::{mimir, run};
 use serde_json::{Value, json};
 
 /// A running server. Dropping it stops it.
-struct Serving {
+pub struct Serving {
     child: Child,
-    address: SocketAddr,
+    pub address: SocketAddr,
     /// Its stderr before it listened.
-    said: String,
+    pub said: String,
 }
 
 impl Serving {
-    fn start(home: &Path, args: &[&str]) -> Self {
+    pub fn start(home: &Path, args: &[&str]) -> Self {
         let all = [&["serve", "--http", "127.0.0.1:0"], args].concat();
         let mut command = mimir(home, &all);
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
@@ -72,7 +72,7 @@ impl Serving {
     }
 
     /// Posts a protocol message.
-    fn post(&self, more: &[(&str, &str)], message: &Value) -> Answer {
+    pub fn post(&self, more: &[(&str, &str)], message: &Value) -> Answer {
         let headers = [&PROTOCOL[..], more].concat();
         self.request("POST", "/mcp", &headers, &message.to_string())
     }
@@ -100,19 +100,19 @@ const PROTOCOL: [(&str, &str); 2] = [
     ("accept", "application/json, text/event-stream"),
 ];
 
-fn message(id: u64, method: &str, params: Value) -> Value {
+pub fn message(id: u64, method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
 /// A raw HTTP response.
-struct Answer(String);
+pub struct Answer(pub String);
 
 impl Answer {
-    fn status(&self) -> u16 {
+    pub fn status(&self) -> u16 {
         self.0.split(' ').nth(1).unwrap_or("0").parse().unwrap()
     }
 
-    fn header(&self, name: &str) -> Option<String> {
+    pub fn header(&self, name: &str) -> Option<String> {
         let head = self.0.split("\r\n\r\n").next()?;
         let mut lines = head.lines().filter_map(|line| line.split_once(": "));
         let (_, value) = lines.find(|(key, _)| key.eq_ignore_ascii_case(name))?;
@@ -120,7 +120,7 @@ impl Answer {
     }
 
     /// The message with this id, from JSON or an event stream.
-    fn message(&self, id: u64) -> Value {
+    pub fn message(&self, id: u64) -> Value {
         let lines = self
             .0
             .lines()

@@ -19,7 +19,7 @@ use mimir_core::network::RequestTarget;
 use mimir_core::text::{prefix, visible};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
@@ -42,6 +42,8 @@ pub struct IdentityOptions {
     pub audiences: Vec<String>,
     /// Scopes that every token must have.
     pub scopes: Vec<String>,
+    /// Claim with the groups of the user, such as `groups`, or a path to it, such as `realm_access.roles`.
+    pub groups_claim: String,
     /// Factory of the HTTP client for requests to the provider.
     pub clients: Arc<HttpClientFactory>,
 }
@@ -53,8 +55,18 @@ pub(super) struct IdentityVerifier {
     /// The resource identifier as written in the settings, because clients compare it verbatim.
     name: String,
     scopes: Vec<String>,
+    groups_claim: String,
     validation: Validation,
     keys: ProviderKeys,
+}
+
+/// The content of an accepted token.
+pub(super) struct VerifiedToken {
+    /// The subject of the token, without a role.
+    pub(super) principal: Principal,
+    /// The groups of the subject, as the provider names them.
+    pub(super) groups: Vec<String>,
+    pub(super) expires: Instant,
 }
 
 /// Reason why a token is rejected.
@@ -90,6 +102,16 @@ const MAX_TOKEN_SIZE: usize = 16 << 10;
 /// Maximum length of a subject in the audit log, in characters.
 const MAX_SUBJECT_CHARS: usize = 128;
 
+/// Begin of the ids of users; a sha256 follows.
+const USER_ID_PREFIX: &str = "oauth-";
+
+/// Returns true if a text has the form of the id of a user, as error messages show it.
+pub fn is_user_id(text: &str) -> bool {
+    let hash = text.strip_prefix(USER_ID_PREFIX).unwrap_or_default();
+    let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    hash.len() == 64 && hash.bytes().all(is_hex)
+}
+
 /// Accepted signature algorithms. All are asymmetric, so that no public key can be used as an HMAC secret.
 const ALGORITHMS: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
 
@@ -110,6 +132,8 @@ struct TokenClaims {
     at_hash: Option<IgnoredAny>,
     c_hash: Option<IgnoredAny>,
     events: Option<IgnoredAny>,
+    #[serde(flatten)]
+    others: Map<String, Value>,
 }
 
 #[derive(Deserialize)]
@@ -156,6 +180,7 @@ impl IdentityVerifier {
             name: options.resource.clone(),
             resource,
             scopes: options.scopes.clone(),
+            groups_claim: options.groups_claim.clone(),
             validation,
             keys: ProviderKeys::new(options.issuer.clone(), Arc::clone(&options.clients)),
         })
@@ -196,11 +221,11 @@ impl IdentityVerifier {
         self.resource.url().path().trim_end_matches('/')
     }
 
-    /// Verifies the token of a request. Returns the principal and the expiry time.
+    /// Verifies the token of a request.
     pub(super) async fn verify(
         &self,
         headers: &HeaderMap,
-    ) -> Result<(Principal, Instant), TokenRejection> {
+    ) -> Result<VerifiedToken, TokenRejection> {
         let token = bearer_token(headers)?;
         let header = jsonwebtoken::decode_header(token).map_err(|_| NOT_SIGNED)?;
         // RFC 7515: a token with an unknown critical header must be rejected, and mimir supports none.
@@ -238,7 +263,11 @@ impl IdentityVerifier {
         {
             return Err(TokenRejection::Scope);
         }
-        Ok((self.principal(&claims.sub), claims.until()))
+        Ok(VerifiedToken {
+            principal: self.principal(&claims.sub),
+            groups: groups(&claims.others, &self.groups_claim),
+            expires: claims.until(),
+        })
     }
 
     /// Returns the principal of a subject. Each subject has a principal of its own.
@@ -249,8 +278,9 @@ impl IdentityVerifier {
             hash.update(part);
         }
         Principal {
-            id: format!("oauth-{:x}", hash.finalize()),
+            id: format!("{USER_ID_PREFIX}{:x}", hash.finalize()),
             user: Some(visible(prefix(subject, MAX_SUBJECT_CHARS))),
+            role: None,
         }
     }
 
@@ -332,6 +362,24 @@ const WRONG_TOKEN_TYPE: &str =
     "it is not an access token (it looks like an ID token, or another kind)";
 const WRONG_ISSUER_OR_AUDIENCE: &str = "its issuer or its audience is wrong";
 
+/// Returns the groups in a claim: a list of texts, or one text. `claim` is a name, or a path through objects; a name that
+/// contains dots, such as that of a URL, takes precedence.
+fn groups(claims: &Map<String, Value>, claim: &str) -> Vec<String> {
+    let nested = || {
+        let mut names = claim.split('.');
+        let first = claims.get(names.next()?)?;
+        names.try_fold(first, |value, name| value.get(name))
+    };
+    match claims.get(claim).or_else(nested) {
+        Some(Value::String(group)) => vec![group.clone()],
+        Some(Value::Array(groups)) => {
+            let groups = groups.iter().filter_map(Value::as_str);
+            groups.map(str::to_owned).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
 /// Returns true if the token type is that of an access token, or missing; RFC 9068 section 2.1.
 fn is_for_access(kind: Option<&str>) -> bool {
     let Some(kind) = kind else { return true };
@@ -370,5 +418,37 @@ fn bearer_token(headers: &HeaderMap) -> Result<&str, TokenRejection> {
             Err(TokenRejection::Invalid("it is longer than 16 KiB"))
         }
         token => Ok(token),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identity_groups_are_read_from_a_claim_or_a_path() {
+        let claims = json!({
+            "groups": ["a", 7, "b c", null],
+            "team": "one",
+            "realm_access": {"roles": ["x"], "deep": {"er": ["y"]}},
+            "https://example.com/groups": ["url"],
+            "count": 3,
+        });
+        let claims = claims.as_object().unwrap();
+        for (claim, expected) in [
+            ("groups", vec!["a", "b c"]),
+            ("team", vec!["one"]),
+            ("realm_access.roles", vec!["x"]),
+            ("realm_access.deep.er", vec!["y"]),
+            ("https://example.com/groups", vec!["url"]),
+            ("realm_access", vec![]),
+            ("realm_access.missing", vec![]),
+            ("groups.a", vec![]),
+            ("count", vec![]),
+            ("missing", vec![]),
+            ("", vec![]),
+        ] {
+            assert_eq!(groups(claims, claim), expected, "{claim}");
+        }
     }
 }

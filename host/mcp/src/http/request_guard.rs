@@ -96,6 +96,7 @@ impl RequestGuard {
             principal: Principal {
                 id: format!("http-{name}"),
                 user: None,
+                role: None,
             },
         }
     }

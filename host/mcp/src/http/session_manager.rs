@@ -43,6 +43,12 @@ tokio::task_local! {
     static REQUEST_SCOPE: RequestScope;
 }
 
+/// Returns the principal of the current request.
+pub(super) fn current_principal() -> Option<Principal> {
+    let scope = REQUEST_SCOPE.try_with(RequestScope::clone).ok()?;
+    Some(scope.0.principal.clone())
+}
+
 /// Reason why a session was not created.
 #[derive(Debug, Error)]
 pub(super) enum SessionLimitError {

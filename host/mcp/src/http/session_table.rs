@@ -136,6 +136,7 @@ mod tests {
         Principal {
             id: name.to_owned(),
             user: None,
+            role: None,
         }
     }
 
@@ -148,6 +149,11 @@ mod tests {
         }
         let one = sessions.lease("one", &principal("many"));
         assert!(one.is_some() && sessions.lease("two", &principal("other")).is_none());
+        let other_role = Principal {
+            role: Some("viewer".to_owned()),
+            ..principal("many")
+        };
+        assert!(sessions.lease("two", &other_role).is_none());
         assert_eq!(sessions.take_idle().as_deref(), Some("two"));
         drop(one);
         // A session that was in use until now is not the one that has been idle longest.

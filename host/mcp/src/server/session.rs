@@ -76,6 +76,12 @@ impl ClientSession {
         principal(request)?.user.clone()
     }
 
+    /// Returns the id of the user of a request, if users log in at an identity provider.
+    pub(super) fn caller(request: &RequestContext<RoleServer>) -> Option<Arc<str>> {
+        let principal = principal(request).filter(|principal| principal.user.is_some())?;
+        Some(Arc::from(principal.id.as_str()))
+    }
+
     /// Returns the scope of the user's answers: with an identity provider, answers apply to a single user.
     pub(super) fn answer_scope(request: &RequestContext<RoleServer>) -> AnswerScope {
         match Self::user(request) {

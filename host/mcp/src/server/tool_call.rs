@@ -229,6 +229,7 @@ impl ClientSession {
         };
         let mut call = Call::new(key.tool.clone(), key.arguments.clone(), call_context);
         call.observer = Arc::new(observer);
+        call.caller = Self::caller(context);
         let (server, guard) = (server.clone(), server.begin_call());
         let task = CallTask::new(async move {
             let _guard = guard;

@@ -2,6 +2,7 @@
 
 mod expiry;
 mod provider;
+mod roles;
 
 use std::sync::Arc;
 
@@ -78,6 +79,7 @@ impl ProtectedServer {
             resource: RESOURCE.to_owned(),
             audiences: Vec::new(),
             scopes: vec!["mimir".to_owned()],
+            groups_claim: "groups".to_owned(),
             clients: Arc::new(reach),
         };
         let options = HttpOptions {
@@ -455,6 +457,7 @@ async fn identity_rejects_invalid_settings() {
             resource: resource.to_owned(),
             audiences: Vec::new(),
             scopes: Vec::new(),
+            groups_claim: String::new(),
             clients: Arc::new(reach),
         };
         let options = HttpOptions {

@@ -51,6 +51,13 @@ impl Memory {
 }
 
 impl Memory {
+    /// Returns the events of the calls.
+    pub fn calls(&self) -> Vec<Value> {
+        let events = self.0.lock();
+        let calls = events.iter().filter(|event| event["event"] == "call");
+        calls.cloned().collect()
+    }
+
     /// Returns the trace contexts of the calls; null for calls without one.
     pub fn traces(&self) -> Vec<Value> {
         let events = self.0.lock();
