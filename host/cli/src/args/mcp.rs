@@ -126,12 +126,18 @@ pub enum McpCommand {
         /// Seconds to wait for the login
         #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=3600))]
         timeout: u64,
+        /// Log in for a user of `mimir serve --issuer`, by the id in the error of the user's call
+        #[arg(long, value_name = "ID", value_parser = user_id)]
+        for_user: Option<String>,
     },
     /// Delete the login to a server, and revoke it at the authorization server if supported
     Logout {
         /// Name of the server
         #[arg(value_name = "NAME")]
         name: String,
+        /// Delete only the login of this user of `mimir serve --issuer`; without it, those of all users are deleted
+        #[arg(long, value_name = "ID", value_parser = user_id)]
+        for_user: Option<String>,
     },
     /// Import servers from the settings of agents on this machine, after showing each. If two files define the same
     /// name, name it to import it; your user settings take precedence over the project's
@@ -375,4 +381,16 @@ fn allow(text: &str) -> Result<AllowedTools, String> {
             AllowedTools::Tools(names)
         }
     })
+}
+
+/// Parses the id of a user, as errors show it.
+fn user_id(text: &str) -> Result<String, String> {
+    if mimir_mcp::is_user_id(text) {
+        Ok(text.to_owned())
+    } else {
+        Err(
+            "expected an id as in the error of the user's call: `oauth-` and 64 hex digits"
+                .to_owned(),
+        )
+    }
 }

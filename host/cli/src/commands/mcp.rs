@@ -49,11 +49,14 @@ pub async fn run(globals: &GlobalOptions, command: McpCommand) -> CommandResult 
             name,
             browser,
             timeout,
+            for_user,
         } => {
             let timeout = Duration::from_secs(timeout);
-            login::log_in(globals, &name, browser, timeout).await
+            login::log_in(globals, &name, for_user.as_deref(), browser, timeout).await
         }
-        McpCommand::Logout { name } => login::log_out(globals, &name).await,
+        McpCommand::Logout { name, for_user } => {
+            login::log_out(globals, &name, for_user.as_deref()).await
+        }
         McpCommand::Add(add) => add::add(globals, &add).await,
         McpCommand::Install {
             name,

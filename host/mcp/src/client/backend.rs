@@ -29,6 +29,7 @@ impl Backend for ServerTool {
 
     fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(async move {
+            let server = &self.server.for_user(call.caller());
             let call = Arc::new(call);
             let operation = ServerOperation::Tool {
                 name: self.remote_name.clone(),
@@ -37,7 +38,6 @@ impl Backend for ServerTool {
                     _ => serde_json::Map::new(),
                 },
             };
-            let server = &self.server;
             let broker = InputRequestBroker::new(&server.spec, server.root(), Arc::clone(&call));
             let result = match server.call(&operation, Some(&self.digest), &broker).await {
                 Ok(answer) => call_result::call_result(answer, call.limits()),
@@ -64,9 +64,9 @@ impl Backend for EntryReader {
 
     fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         Box::pin(async move {
+            let server = &self.server.for_user(call.caller());
             let call = Arc::new(call);
             let operation = self.kind.operation(call.arguments());
-            let server = &self.server;
             if call.arguments()[reader_tools::WATCH] == true {
                 let uri = call.arguments()["uri"].as_str().unwrap_or_default();
                 return match server.watch(uri, true).await {

@@ -153,8 +153,9 @@ impl RemoteEntry {
     }
 
     /// Unsubscribes from updates, without a tool call: the server has known the URI since the subscription.
-    pub(crate) async fn unwatch(&self) -> Result<(), ToolError> {
-        self.server.watch(&self.remote_name, false).await
+    pub(crate) async fn unwatch(&self, user: Option<&str>) -> Result<(), ToolError> {
+        let server = self.server.for_user(user);
+        server.watch(&self.remote_name, false).await
     }
 
     /// Returns true if the server completes arguments.

@@ -26,7 +26,9 @@ mod registration;
 mod stored_login;
 mod token_endpoint;
 
-pub(super) use bearer::{BearerAuth, BearerToken, is_login_required};
+pub(super) use bearer::{
+    BearerAuth, BearerToken, has_authorization, is_challenge_key, is_login_required,
+};
 pub use callback::CallbackError;
 pub(super) use challenge::BearerChallenge;
 pub use login::{LoginDetails, LoginPlan, PendingLogin};
@@ -53,9 +55,13 @@ fn login_error(message: impl std::fmt::Display) -> ToolError {
     ToolError::permission_denied(message)
 }
 
-/// Returns the command that starts a login.
-fn login_hint(server: &str) -> String {
-    format!("`mimir mcp login {}`", visible(server))
+/// Returns the command that starts a login, of the owner or of a user.
+fn login_hint(server: &str, user: Option<&str>) -> String {
+    let server = visible(server);
+    match user {
+        Some(user) => format!("`mimir mcp login {server} --for-user {}`", visible(user)),
+        None => format!("`mimir mcp login {server}`"),
+    }
 }
 
 /// Returns the current time in seconds since 1970.

@@ -31,6 +31,9 @@ use super::{http_transport, program, sandbox_hint};
 mod listing;
 mod resource_watches;
 mod start_failure;
+mod user_views;
+
+use user_views::UserViews;
 
 /// Dependencies that the host provides to the servers.
 #[derive(Clone)]
@@ -91,6 +94,8 @@ pub(super) struct RemoteServer {
     pub(super) restarts: RunRequests,
     breaker: Lock<CircuitBreaker>,
     status: StatusEntry,
+    /// The connections of users with logins of their own.
+    users: UserViews,
 }
 
 #[derive(Clone)]
@@ -134,6 +139,7 @@ impl RemoteServer {
             restarts,
             breaker: Lock::default(),
             status,
+            users: UserViews::default(),
         })
     }
 
@@ -284,6 +290,9 @@ impl RemoteServer {
 
     /// Fails if the server is not running and will not be started at this time.
     pub(super) fn check_available(&self) -> Result<(), ToolError> {
+        if self.has_user_views() {
+            return Ok(());
+        }
         match self.state.try_lock() {
             Ok(mut state) => self.open_connection(&mut state).map(|_| ()),
             // It is being started.

@@ -331,14 +331,32 @@ impl McpServers {
 
     /// Prepares a login at a server. Returns `None` for an unknown name.
     pub async fn plan(&self, name: &str) -> Option<Result<LoginPlan, ToolError>> {
-        let server = self.get(name)?;
+        self.plan_for_user(name, None).await
+    }
+
+    /// Prepares a login of this user, or of the owner without one. Returns `None` for an unknown name.
+    pub async fn plan_for_user(
+        &self,
+        name: &str,
+        user: Option<&str>,
+    ) -> Option<Result<LoginPlan, ToolError>> {
+        let server = self.get(name)?.for_user(user);
         Some(oauth::plan_login(&server.spec, server.deps()).await)
     }
 
     /// Ends the login at a server. Returns true if the authorization server has revoked the login, an inner `None` if
     /// there is no login, and an outer `None` for an unknown name.
     pub async fn log_out(&self, name: &str) -> Option<Result<Option<bool>, ToolError>> {
-        let server = self.get(name)?;
+        self.log_out_user(name, None).await
+    }
+
+    /// Ends the login of this user, or of the owner without one, like [`Self::log_out`].
+    pub async fn log_out_user(
+        &self,
+        name: &str,
+        user: Option<&str>,
+    ) -> Option<Result<Option<bool>, ToolError>> {
+        let server = self.get(name)?.for_user(user);
         Some(oauth::forget_login(&server.spec, server.deps()).await)
     }
 

@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::connection::ProtocolGeneration;
 use super::input_broker::AllowedRequests;
+use super::oauth;
 
 /// A server as described by the settings.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,6 +64,14 @@ const DEFAULT_START_TIMEOUT: Duration = Duration::from_secs(30);
 const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl ServerSpec {
+    /// Returns true if the server may require a login: the settings have no credentials for it.
+    pub fn takes_logins(&self) -> bool {
+        match &self.transport {
+            ServerTransport::Program(_) => false,
+            ServerTransport::Http { headers, .. } => !oauth::has_authorization(headers),
+        }
+    }
+
     /// Converts the settings of a server, or returns `None` if the server is disabled. `sandbox` contains the defaults
     /// from the settings for commands.
     pub fn new(

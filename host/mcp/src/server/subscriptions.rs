@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use mimir_core::ToolError;
 use parking_lot::Mutex;
 use rmcp::RoleServer;
 use rmcp::model::{ErrorData, ResourceUpdatedNotificationParam, SubscriptionFilter};
@@ -24,10 +25,22 @@ const MAX_WATCHED: usize = 256;
 /// The resources that a session watches.
 #[derive(Default)]
 pub(super) struct WatchedResources {
-    entries: HashMap<String, RemoteEntry>,
+    entries: HashMap<String, WatchedEntry>,
     /// URIs of the resources, as the client knows them.
     uris: Arc<Mutex<HashSet<String>>>,
     notifier: Option<AbortHandle>,
+}
+
+/// A watched resource, and the user whose connection watches it.
+pub(super) struct WatchedEntry {
+    entry: RemoteEntry,
+    user: Option<Arc<str>>,
+}
+
+impl WatchedEntry {
+    async fn unwatch(&self) -> Result<(), ToolError> {
+        self.entry.unwatch(self.user.as_deref()).await
+    }
 }
 
 impl Drop for WatchedResources {
@@ -105,7 +118,7 @@ impl ClientSession {
         &self,
         uri: &str,
         context: &RequestContext<RoleServer>,
-    ) -> Result<RemoteEntry, ErrorData> {
+    ) -> Result<WatchedEntry, ErrorData> {
         let entry = self.find_resource(uri)?;
         self.check_readable(&entry)?;
         if !entry.is_watchable() {
@@ -115,7 +128,8 @@ impl ClientSession {
         let watching = self.run_without_questions(&entry.tool, entry.watch_arguments(), context);
         let outcome = watching.await?;
         outcome.result().map_err(protocol_error)?;
-        Ok(entry)
+        let user = Self::caller(context);
+        Ok(WatchedEntry { entry, user })
     }
 
     /// Serves a subscription until it ends.

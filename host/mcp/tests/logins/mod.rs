@@ -5,6 +5,7 @@ mod fixture;
 mod hostile;
 mod renewal;
 mod site;
+mod users;
 
 use std::sync::Arc;
 

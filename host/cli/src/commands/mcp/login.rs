@@ -28,16 +28,18 @@ use mimir::setup::HostSetup;
 /// Time for the browser to receive the final page.
 const FINAL_PAGE_DELAY: Duration = Duration::from_millis(200);
 
-/// Logs the user in to a server. Fails after `timeout` without an answer.
+/// Logs the user in to a server, or a user of a shared mimir. Fails after `timeout` without an answer.
 pub async fn log_in(
     globals: &GlobalOptions,
     name: &str,
+    for_user: Option<&str>,
     browser: Option<String>,
     timeout: Duration,
 ) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    let Some(plan) = setup.servers.servers().plan(name).await else {
+    let servers = setup.servers.servers();
+    let Some(plan) = servers.plan_for_user(name, for_user).await else {
         return Err(unknown_server(&setup, name));
     };
     let plan = plan?;
@@ -60,7 +62,9 @@ pub async fn log_in(
         exit = wait_for_interrupt() => return Ok(exit),
         () = tokio::time::sleep(timeout) => {
             let message = format!("no login within {} s", timeout.as_secs());
-            let remedy = format!("run `mimir mcp login {}` to start again", visible(name));
+            let user = for_user.map(|user| format!(" --for-user {user}"));
+            let user = user.unwrap_or_default();
+            let remedy = format!("run `mimir mcp login {}{user}` to start again", visible(name));
             return Err(ToolError::new(ToolErrorCode::Timeout, message).with_remedies([remedy]).into());
         }
     };
@@ -82,7 +86,7 @@ pub async fn log_in(
         }
     }
     let login = login?;
-    let subject = format!("the login at the server {name}");
+    let subject = login_subject(name, for_user);
     let event = AuditEvent::new(EventKind::SecretSet, SystemTime::now()).with_subject(&subject);
     setup.record_event(&event.with_detail(&format!("from {}", login.issuer)));
     printer.print_done(
@@ -92,21 +96,27 @@ pub async fn log_in(
 }
 
 /// Deletes the login at a server and revokes its tokens, if the authorization server supports that.
-pub async fn log_out(globals: &GlobalOptions, name: &str) -> CommandResult {
+pub async fn log_out(globals: &GlobalOptions, name: &str, for_user: Option<&str>) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    let ended = match setup.servers.servers().log_out(name).await {
+    let servers = setup.servers.servers();
+    let ended = match servers.log_out_user(name, for_user).await {
         Some(ended) => ended?,
         None => None,
     };
     // Includes logins at other addresses, and of servers that are no longer in the settings.
-    let others = UserLogins::new(&setup.user_dirs).remove_all(name)?;
+    let others = match for_user {
+        None => UserLogins::new(&setup.user_dirs).remove_all(name)?,
+        Some(_) => 0,
+    };
     if ended.is_none() && others == 0 {
-        let message = format!("not logged in to a server `{}`", visible(name));
+        let user = for_user.map(|user| format!(" as the user {user}"));
+        let user = user.unwrap_or_default();
+        let message = format!("not logged in to a server `{}`{user}", visible(name));
         return Err(ToolError::not_found(message).into());
     }
     let revoked = ended == Some(true);
-    let subject = format!("the login at the server {name}");
+    let subject = login_subject(name, for_user);
     setup.record_event(
         &AuditEvent::new(EventKind::SecretRemoved, SystemTime::now()).with_subject(&subject),
     );
@@ -122,6 +132,14 @@ pub async fn log_out(globals: &GlobalOptions, name: &str) -> CommandResult {
         }
     }
     Ok(ExitReason::Done)
+}
+
+/// Returns the subject of an audit event about a login.
+fn login_subject(server: &str, for_user: Option<&str>) -> String {
+    match for_user {
+        Some(user) => format!("the login of {user} at the server {server}"),
+        None => format!("the login at the server {server}"),
+    }
 }
 
 /// Describes a login in one line.

@@ -70,7 +70,7 @@ const KIND: &str = "login";
 const AUTHORIZATION: &str = "authorization";
 
 /// Returns true if the headers in the settings include `Authorization`.
-pub(super) fn has_authorization(headers: &[(String, String)]) -> bool {
+pub(crate) fn has_authorization(headers: &[(String, String)]) -> bool {
     let mut names = headers.iter().map(|(name, _)| name);
     names.any(|name| name.eq_ignore_ascii_case(AUTHORIZATION))
 }
@@ -94,8 +94,16 @@ pub(super) fn forget_challenge(store: &dyn DescriptionStore, key: &str) {
 }
 
 fn stored_challenge_key(key: &str) -> String {
-    format!("{key}-login")
+    format!("{key}{CHALLENGE_SUFFIX}")
 }
+
+/// Returns true if the key is that of a stored challenge.
+pub(crate) fn is_challenge_key(key: &str) -> bool {
+    key.ends_with(CHALLENGE_SUFFIX)
+}
+
+/// End of the keys of stored challenges.
+const CHALLENGE_SUFFIX: &str = "-login";
 
 /// Lists scopes for display. The list is limited, because scopes are untrusted text.
 fn list_scopes(scopes: &[String]) -> String {
@@ -169,7 +177,7 @@ impl BearerAuth {
                 );
                 let remedy = format!(
                     "try again; if it keeps failing, log in again with {}",
-                    login_hint(&self.server)
+                    self.login_hint()
                 );
                 Err(ToolError::new(why.code, message).with_remedies([remedy]))
             }
@@ -204,10 +212,18 @@ impl BearerAuth {
         self.store_challenge(challenge);
         match token {
             Some(_) => self.expired_error("the server no longer accepts it"),
-            None => self.login_error(format!(
-                "the server `{}` requires a login",
-                visible(&self.server)
-            )),
+            None => {
+                let server = visible(&self.server);
+                let message = match self.deps.logins.user() {
+                    // The user does not see remedies, which are for the owner.
+                    Some(_) => format!(
+                        "the server `{server}` requires a login of your own: the operator of this mimir starts it with {}, and you open the page that it prints",
+                        self.login_hint()
+                    ),
+                    None => format!("the server `{server}` requires a login"),
+                };
+                self.login_error(message)
+            }
         }
     }
 
@@ -292,10 +308,14 @@ impl BearerAuth {
     }
 
     fn login_error(&self, message: String) -> ToolError {
-        let remedy = format!("log in with {}", login_hint(&self.server));
+        let remedy = format!("log in with {}", self.login_hint());
         ToolError::unavailable(message)
             .with_details(json!({ "kind": KIND }))
             .with_remedies([remedy])
+    }
+
+    fn login_hint(&self) -> String {
+        login_hint(&self.server, self.deps.logins.user())
     }
 
     /// Returns the stored login.

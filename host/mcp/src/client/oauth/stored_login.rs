@@ -26,6 +26,10 @@ pub trait LoginStore: Send + Sync {
     /// Locks the entry of a key against changes, in all processes, until the returned guard is dropped. May block.
     /// Locks of different keys are independent.
     fn lock(&self, key: &str) -> Result<Box<dyn Send>, ToolError>;
+    /// Returns the id of the user whose logins these are, or `None` for those of the owner of this mimir.
+    fn user(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// A stored login. All members are required except those that a server may omit, so that a truncated text is invalid.
