@@ -53,7 +53,7 @@ impl ScriptState {
         if call.rights().hosts.is_empty() {
             let remedy = format!(
                 "`mimir tools trust {}` grants its hosts",
-                call.tool().name()
+                call.tool().trust_argument()
             );
             let error = ToolError::permission_denied("the tool was not granted the network");
             return Err(error.with_remedies([remedy]));

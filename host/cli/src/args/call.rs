@@ -1,8 +1,9 @@
 //! Arguments of `mimir call`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use super::ApproveMode;
 
@@ -21,6 +22,9 @@ pub struct CallArgs {
     /// Time limit of the call: 500ms, 5s, 2m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub timeout: Option<Duration>,
+    /// Call a tool of the components in this folder, such as that of an exported skill
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub tools_from: Option<PathBuf>,
 }
 
 /// Minimum and maximum of `--timeout`, as for `limits.timeMs` in a config.

@@ -1,8 +1,9 @@
 //! Arguments of `mimir serve`.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 /// Arguments of `mimir serve`.
 #[derive(Debug, Default, PartialEq, Args)]
@@ -10,6 +11,9 @@ pub struct ServeArgs {
     /// Serve MCP over HTTP at /mcp on this address instead: PORT (this machine only), or IP:PORT
     #[arg(long, value_name = "ADDR", value_parser = address)]
     pub http: Option<SocketAddr>,
+    /// Serve only the tools of the components in this folder, such as that of an exported bundle
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub tools_from: Option<PathBuf>,
     /// Require a bearer token on loopback addresses, too; on other addresses it is always required
     #[arg(long, requires = "http", conflicts_with = "issuer")]
     pub token: bool,

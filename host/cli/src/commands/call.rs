@@ -24,7 +24,10 @@ use crate::tools::is_named;
 pub async fn run(globals: &GlobalOptions, args: CallArgs) -> CommandResult {
     let printer = globals.printer();
     let input = ArgumentInput::parse(args.arguments)?;
-    let mut setup = HostSetup::find(globals.workspace.as_deref())?;
+    let mut setup = HostSetup::find_with_bundles(globals.workspace.as_deref(), true).await?;
+    if let Some(folder) = &args.tools_from {
+        setup = setup.with_tools_from(folder)?;
+    }
     // Reading the definition of a plugin that is not cached requires compiling it, which may take a while.
     let mut loaded = tokio::select! {
         loaded = setup.registry_for(&args.tool) => loaded,

@@ -18,6 +18,8 @@ use crate::terminal::remote_approver;
 use mimir::live_setup::{CHECK_INTERVAL, LiveSetup, PipelineUpdater};
 use mimir::servers;
 use mimir::setup::HostSetup;
+use mimir::skills::SkillResourceSource;
+use mimir::teams::spawn_refresh;
 
 use super::interrupt::InterruptListener;
 
@@ -26,12 +28,16 @@ pub async fn run(globals: &GlobalOptions, args: ServeArgs) -> CommandResult {
     // Before anything else: an agent may stop the server at once, and that is not a failure.
     let interrupts = InterruptListener::install();
     match args.http {
-        None => stdio(globals, interrupts).await,
+        None => stdio(globals, &args, interrupts).await,
         Some(address) => http(globals, address, args, interrupts).await,
     }
 }
 
-async fn stdio(globals: &GlobalOptions, mut interrupts: InterruptListener) -> CommandResult {
+async fn stdio(
+    globals: &GlobalOptions,
+    args: &ServeArgs,
+    mut interrupts: InterruptListener,
+) -> CommandResult {
     if std::io::stdin().is_terminal() {
         note(
             "mimir serves MCP on stdin and stdout, for an agent that starts it; `mimir serve --help` shows how",
@@ -43,11 +49,12 @@ async fn stdio(globals: &GlobalOptions, mut interrupts: InterruptListener) -> Co
         writer,
         line,
     } = StdioStreams::take_stdio()?;
-    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let setup = find_setup(globals, args).await?;
+    let _refresh = spawn_refresh(&setup);
     // If this fails, each call reports that it cannot be recorded.
     let _ = setup.workspace.make_state();
     let mut live = tokio::select! {
-        live = LiveSetup::new_uncompiled(setup) => live?,
+        live = start_live(setup) => live?,
         signal = interrupts.wait() => return Ok(ended_by(signal)),
     };
     let (server, updater) = build_server(&live);
@@ -69,6 +76,25 @@ async fn stdio(globals: &GlobalOptions, mut interrupts: InterruptListener) -> Co
     Ok(exit.into_inner())
 }
 
+/// Finds the workspace and reads the settings. The tools may come from another folder.
+async fn find_setup(globals: &GlobalOptions, args: &ServeArgs) -> Result<HostSetup, ToolError> {
+    let setup = HostSetup::find_with_bundles(globals.workspace.as_deref(), false).await?;
+    match &args.tools_from {
+        Some(folder) => setup.with_tools_from(folder),
+        None => Ok(setup),
+    }
+}
+
+/// Loads the tools. Components in the tools folder that were never described arrive later, but a client that starts a
+/// bundle would see no tools at all until then.
+async fn start_live(setup: HostSetup) -> Result<LiveSetup, ToolError> {
+    if setup.has_only_components() {
+        LiveSetup::new(setup).await
+    } else {
+        LiveSetup::new_uncompiled(setup).await
+    }
+}
+
 /// Maximum time for calls to report that they were stopped, and for connections to close.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -79,7 +105,8 @@ async fn http(
     mut interrupts: InterruptListener,
 ) -> CommandResult {
     stderr_queue::detach_stderr();
-    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let setup = find_setup(globals, &args).await?;
+    let _refresh = spawn_refresh(&setup);
     if args.issuer.is_none() && !setup.settings.config.roles.is_empty() {
         note("`roles` of the settings are not applied: users have groups only with --issuer");
     }
@@ -92,7 +119,7 @@ async fn http(
     options.identity = identity(&setup, args, &url);
     let _ = setup.workspace.make_state();
     let mut live = tokio::select! {
-        live = LiveSetup::new_uncompiled(setup) => live?,
+        live = start_live(setup) => live?,
         signal = interrupts.wait() => return Ok(ended_by(signal)),
     };
     options.extra_metrics = Some(crate::serve::cache_metrics(live.host()));
@@ -188,20 +215,21 @@ fn identity(setup: &HostSetup, args: ServeArgs, url: &str) -> Option<IdentityOpt
 /// Creates a server for the current tools, and the updater of its pipeline.
 fn build_server(live: &LiveSetup) -> (ToolServer, PipelineUpdater) {
     let setup = live.setup();
-    let pipeline = setup.pipeline(live.snapshot(), remote_approver());
+    let pipeline = setup.pipeline(live.snapshot(), remote_approver(setup.component_folder()));
     let approval_options = ApprovalOptions {
-        next: remote_approver(),
+        next: remote_approver(setup.component_folder()),
         timeout: Some(setup.approval_timeout()),
         clock: Arc::new(SystemClock),
     };
-    let servers = Some(Arc::clone(setup.servers.servers()));
+    let servers = (!setup.has_only_components()).then(|| Arc::clone(setup.servers.servers()));
     let server = ToolServer::with_servers(
         pipeline.clone(),
         approval_options,
         Arc::new(print_refusal),
         servers,
     )
-    .waiting_for(live.described());
+    .waiting_for(live.described())
+    .with_skills(Arc::new(SkillResourceSource::new(setup.skills())));
     (server, PipelineUpdater::new(pipeline, live))
 }
 

@@ -1,5 +1,6 @@
 //! `mimir tools trust` and `mimir tools revoke`.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -34,7 +35,11 @@ pub async fn trust(globals: &GlobalOptions, mut args: ToolsTrustArgs) -> Command
     let printer = globals.printer();
     args.without.sort();
     args.without.dedup();
-    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let mut setup = HostSetup::find(globals.workspace.as_deref())?;
+    if let Some((folder, location)) = outside_component(&setup, &args.name) {
+        setup = setup.with_tools_from(&folder)?;
+        args.name = location;
+    }
     let approval_store = setup.require_approvals()?;
     let Some(prefix) = &args.prefix else {
         return grant_rights(&setup, &approval_store, printer, &args, &args.name).await;
@@ -47,6 +52,22 @@ pub async fn trust(globals: &GlobalOptions, mut args: ToolsTrustArgs) -> Command
         named_rights::set_prefix(&approval_store, &location, &previous)?;
     }
     granted
+}
+
+/// Returns the folder and the location of the component that a path names, if it is outside of `.mimir/tools`, such as in
+/// an exported bundle. A name without a folder is that of a file in `.mimir/tools`.
+fn outside_component(setup: &HostSetup, name: &str) -> Option<(PathBuf, String)> {
+    let path = Path::new(name);
+    let is_path = path.components().count() > 1 && path.extension()? == "wasm";
+    let real = path.canonicalize().ok().filter(|_| is_path)?;
+    let folder = real.parent()?.to_owned();
+    let tools = setup.workspace.tools().canonicalize();
+    if !real.is_file() || tools.is_ok_and(|tools| tools == folder) {
+        return None;
+    }
+    let shown = real.strip_prefix(setup.workspace.root()).unwrap_or(&real);
+    let location = shown.to_string_lossy().replace('\\', "/");
+    Some((folder, location))
 }
 
 /// Shows the rights of a plugin, and stores the grant if the user confirms it or has passed the digest.
@@ -263,7 +284,7 @@ pub(super) async fn find_location(
 }
 
 /// Returns all tools of a plugin. `name` is the name or an alias of one of its tools, or its file name.
-fn find_plugin(registry: &Registry, name: &str) -> CommandResult<Vec<Arc<Tool>>> {
+pub(super) fn find_plugin(registry: &Registry, name: &str) -> CommandResult<Vec<Arc<Tool>>> {
     let tools = registry.tools().iter().chain(registry.displaced());
     let mut tools_of_file = tools.filter(|tool| is_file(&tool.origin.location, name));
     let tool = match (registry.get(name), tools_of_file.next()) {

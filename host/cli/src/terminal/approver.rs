@@ -1,6 +1,7 @@
 //! Approvers of the command line: a person at the terminal answers, or the flag `--approve` does.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,6 +9,7 @@ use mimir_core::{ApprovalAnswer, Approver, BoxFuture, Card};
 use tokio::sync::Mutex;
 
 use crate::args::ApproveMode;
+use crate::arguments::quote_for_shell;
 use crate::output::progress::pause;
 use crate::output::stderr_queue::hold_output;
 
@@ -60,23 +62,34 @@ impl Approver for AlwaysApprover {
     }
 }
 
-/// Returns the approver for MCP clients that cannot ask their user. It refuses every call, with a hint.
-pub fn remote_approver() -> Arc<dyn Approver> {
-    Arc::new(RemoteApprover)
+/// Returns the approver for MCP clients that cannot ask their user. It refuses every call, with a hint. `components` is
+/// the folder of the served components, if only these are served.
+pub fn remote_approver(components: Option<&Path>) -> Arc<dyn Approver> {
+    let command = match components {
+        Some(folder) => {
+            let folder = mimir_core::text::visible(&folder.display().to_string());
+            format!("mimir call --tools-from {}", quote_for_shell(&folder))
+        }
+        None => "mimir call".to_owned(),
+    };
+    Arc::new(RemoteApprover { command })
 }
 
 /// Refuses the calls of an MCP client that cannot ask its user.
-struct RemoteApprover;
+struct RemoteApprover {
+    /// Beginning of the command that asks on a terminal.
+    command: String,
+}
 
 impl Approver for RemoteApprover {
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
-        let tool = &card.tool;
+        let (command, tool) = (&self.command, &card.tool);
         let remedy = match card.always {
             Some(_) => format!(
-                "This MCP client cannot ask you. Run `mimir call {tool}` with the same arguments on a terminal; the answer `always` applies here, too"
+                "This MCP client cannot ask you. Run `{command} {tool}` with the same arguments on a terminal; the answer `always` applies here, too"
             ),
             None => format!(
-                "This MCP client cannot ask you. Run `mimir call {tool}` with the same arguments on a terminal to approve that one call"
+                "This MCP client cannot ask you. Run `{command} {tool}` with the same arguments on a terminal to approve that one call"
             ),
         };
         Box::pin(std::future::ready(ApprovalAnswer::Unattended { remedy }))

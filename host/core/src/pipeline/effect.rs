@@ -351,7 +351,10 @@ impl Inner {
         let initial = self.rights.clone();
         let rights = tool.rights().for_running_call(self.tool.trust, initial);
         let rights = rights.ok_or_else(|| {
-            let remedy = format!("`mimir tools trust {name}` grants it again");
+            let remedy = format!(
+                "`mimir tools trust {}` grants it again",
+                tool.trust_argument()
+            );
             revoked("its grant was revoked during the call").with_remedies([remedy])
         })?;
         Ok((Arc::clone(tool), rights))

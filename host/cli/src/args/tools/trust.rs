@@ -25,7 +25,7 @@ A policy file of wassette (`policy.yaml`) or ironclaw (`*.capabilities.json`) is
 requests, which you confirm on a terminal:
   mimir tools trust fetch --policy fetch/policy.yaml")]
 pub struct ToolsTrustArgs {
-    /// Name or alias of one of its tools, or its file name
+    /// Name or alias of one of its tools, its file name, or the path of a component outside of .mimir/tools
     #[arg(value_name = "NAME")]
     pub name: String,
     /// Digest of the build to trust, instead of a confirmation

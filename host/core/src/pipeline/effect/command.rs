@@ -462,6 +462,7 @@ fn granted_patterns(
         })
     });
     let remedy = if is_requested {
+        let name = tool.trust_argument();
         format!("`mimir tools trust {name}` grants the needs of the plugin")
     } else {
         "the plugin must name a pattern for the command among its needs".to_owned()
