@@ -25,7 +25,7 @@ mod package_tree;
 mod pypi;
 pub(crate) mod registry;
 
-pub use install::{PackageDownload, PackageInstaller};
+pub use install::{DownloadedPackage, PackageDownload, PackageInstaller};
 
 /// The installed packages of this user.
 #[derive(Debug, Clone)]

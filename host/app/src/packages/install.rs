@@ -62,6 +62,23 @@ impl PackageDownload {
     }
 }
 
+/// A package in a temporary folder, which is removed with this value.
+pub struct DownloadedPackage {
+    staging: StagingFolder,
+    folder: String,
+    /// The exact version.
+    pub version: String,
+    /// The integrity in the registry: `sha512-` and the digest in base64.
+    pub integrity: String,
+}
+
+impl DownloadedPackage {
+    /// Returns the folder of the package.
+    pub fn path(&self) -> PathBuf {
+        self.staging.path().join(&self.folder)
+    }
+}
+
 /// Downloads packages for a workspace.
 pub struct PackageInstaller<'a> {
     setup: &'a HostSetup,
@@ -132,6 +149,38 @@ impl<'a> PackageInstaller<'a> {
         tree.save(&self.setup.user_dirs)?;
         self.store.install_staged(staging.path(), &package, start)?;
         Ok(package)
+    }
+
+    /// Downloads a package of npm with its dependencies into a temporary folder. Its install scripts do not run, and no
+    /// program of a package is left in the folder.
+    pub async fn download_npm(&self, requirement: &str) -> Result<DownloadedPackage, ToolError> {
+        let request = PackageRequest {
+            registry: PackageRegistry::Npm,
+            requirement: requirement.to_owned(),
+            with: Vec::new(),
+            program: None,
+            args: Vec::new(),
+        };
+        let download = PackageDownload {
+            request,
+            pinned: None,
+            other_dependencies: false,
+            install_scripts: false,
+            sandbox: None,
+        };
+        let staging = StagingFolder::new(self.store.root()?)?;
+        let run = InstallRun {
+            installer: self,
+            download: &download,
+            staging_folder: staging.path(),
+        };
+        let (folder, version, integrity) = npm::download(&run).await?;
+        Ok(DownloadedPackage {
+            staging,
+            folder,
+            version,
+            integrity,
+        })
     }
 
     /// Refuses dependencies other than the pinned ones. Pins of older versions do not contain the dependencies.

@@ -15,6 +15,13 @@ use crate::file_error::{file_error, write_atomically};
 /// proxy.
 const PRELOAD: &str = include_str!("proxy.cjs");
 
+/// Folder of packages, and the folder in it with links to their programs.
+const PACKAGES: &str = "node_modules";
+const PROGRAMS: &str = ".bin";
+
+/// Beginning of an integrity that is secure.
+const INTEGRITY: &str = "sha512-";
+
 /// File name of the preload in the folder of a package.
 pub(super) const PRELOAD_NAME: &str = "mimir-proxy.cjs";
 
@@ -23,6 +30,73 @@ pub(super) const PRELOAD_NAME: &str = "mimir-proxy.cjs";
 pub(super) async fn install(
     run: &InstallRun<'_>,
 ) -> Result<(McpPackage, Vec<String>, PackageTree), ToolError> {
+    let staging = run.staging_folder;
+    let request = &run.download.request;
+    run_npm(run).await?;
+    write(&staging.join(PRELOAD_NAME), PRELOAD)?;
+    let name = package_name(&request.requirement);
+    let lock = read_lock(staging)?;
+    let (version, integrity) = pinned_version(&lock, name)?;
+    let package_folder = format!("{PACKAGES}/{name}");
+    let (program, file) = find_program(
+        &read_json(&staging.join(&package_folder).join("package.json"))?,
+        name,
+        request.program.as_deref(),
+    )?;
+    let file = format!("./{package_folder}/{}", file.trim_start_matches("./"));
+    let start = match is_script_of_node(&staging.join(&file)) {
+        true => vec!["node".to_owned(), file],
+        false => vec![file],
+    };
+    let tree = tree(staging, &lock);
+    let package = McpPackage {
+        registry: PackageRegistry::Npm,
+        name: name.to_owned(),
+        version,
+        integrity,
+        dependencies: Some(tree.digest()),
+        program,
+        with: request.with.clone(),
+        install_scripts: run.download.install_scripts,
+    };
+    Ok((package, start, tree))
+}
+
+/// Downloads a package whose programs are not started. Returns its folder relative to the staging folder, its version and
+/// its integrity, which npm has checked.
+pub(super) async fn download(run: &InstallRun<'_>) -> Result<(String, String, String), ToolError> {
+    run_npm(run).await?;
+    let staging = run.staging_folder;
+    let name = package_name(&run.download.request.requirement);
+    let (version, integrity) = pinned_version(&read_lock(staging)?, name)?;
+    if !integrity.starts_with(INTEGRITY) {
+        let message = format!(
+            "the registry has {} for {name} {version}, which is not secure: expected a SHA-512",
+            mimir_core::text::visible(mimir_core::text::prefix(&integrity, 100))
+        );
+        return Err(ToolError::permission_denied(message));
+    }
+    remove_programs(&staging.join(PACKAGES));
+    Ok((format!("{PACKAGES}/{name}"), version, integrity))
+}
+
+/// Removes the folders of programs, so that a build in a package starts none of them.
+fn remove_programs(folder: &Path) {
+    for entry in folder.read_dir().into_iter().flatten().flatten() {
+        // Of the entry itself, not of the target of a link.
+        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        if entry.file_name() == PROGRAMS {
+            let _ = std::fs::remove_dir_all(entry.path());
+        } else {
+            remove_programs(&entry.path());
+        }
+    }
+}
+
+/// Has npm download a package, and those that it depends on, into the staging folder.
+async fn run_npm(run: &InstallRun<'_>) -> Result<(), ToolError> {
     let configured = registry::npm().await?;
     run.check_credentials(&configured)?;
     let staging = run.staging_folder;
@@ -48,6 +122,9 @@ pub(super) async fn install(
         ("fund", "false".to_owned()),
         ("update_notifier", "false".to_owned()),
         ("progress", "false".to_owned()),
+        // npm also repeats a download of the wrong content, by default after more than a minute.
+        ("fetch_retry_mintimeout", "1000".to_owned()),
+        ("fetch_retry_maxtimeout", "5000".to_owned()),
         // npm then prints a line for each request, which advances the progress.
         ("loglevel", "http".to_owned()),
     ] {
@@ -61,10 +138,17 @@ pub(super) async fn install(
     )
     .await?;
     let _ = std::fs::remove_dir_all(&cache);
-    write(&staging.join(PRELOAD_NAME), PRELOAD)?;
-    let name = package_name(&request.requirement);
-    let lock = read_json(&staging.join("node_modules/.package-lock.json"))?;
-    let entry = &lock["packages"][format!("node_modules/{name}")];
+    Ok(())
+}
+
+/// Reads the lock file of the installed packages.
+fn read_lock(staging: &Path) -> Result<Value, ToolError> {
+    read_json(&staging.join(PACKAGES).join(".package-lock.json"))
+}
+
+/// Returns the version and the integrity of an installed package.
+fn pinned_version(lock: &Value, name: &str) -> Result<(String, String), ToolError> {
+    let entry = &lock["packages"][format!("{PACKAGES}/{name}")];
     let text = |key: &str| {
         entry[key].as_str().map(str::to_owned).ok_or_else(|| {
             ToolError::execution(format!(
@@ -72,29 +156,7 @@ pub(super) async fn install(
             ))
         })
     };
-    let package_folder = format!("node_modules/{name}");
-    let (program, file) = find_program(
-        &read_json(&staging.join(&package_folder).join("package.json"))?,
-        name,
-        request.program.as_deref(),
-    )?;
-    let file = format!("./{package_folder}/{}", file.trim_start_matches("./"));
-    let start = match is_script_of_node(&staging.join(&file)) {
-        true => vec!["node".to_owned(), file],
-        false => vec![file],
-    };
-    let tree = tree(staging, &lock);
-    let package = McpPackage {
-        registry: PackageRegistry::Npm,
-        name: name.to_owned(),
-        version: text("version")?,
-        integrity: text("integrity")?,
-        dependencies: Some(tree.digest()),
-        program,
-        with: request.with.clone(),
-        install_scripts: run.download.install_scripts,
-    };
-    Ok((package, start, tree))
+    Ok((text("version")?, text("integrity")?))
 }
 
 /// Returns the packages in the lock file of the folder, which also lists packages for other platforms. Without a lock
