@@ -5,7 +5,7 @@
 
 use mimir_core::pipeline::PipelineSnapshot;
 use mimir_core::text::visible;
-use mimir_core::{Policy, Tool, ToolName, ToolSource};
+use mimir_core::{Policy, Tool, ToolName};
 use serde::Serialize;
 
 use crate::args::DefinitionFormat;
@@ -112,7 +112,7 @@ pub fn disable(
     costs: &mut TokenCosts,
 ) -> CommandResult<SwitchReport> {
     let name = tool.name();
-    if tool.source == ToolSource::Teams
+    if tool.enforced
         || setup
             .settings
             .team()

@@ -99,10 +99,8 @@ impl PolicyFile {
     ) -> bool {
         let mut replaces_default = false;
         let can_disable = self.can_disable(tool);
+        let counts = |decision: &Decision| *decision != Decision::Deny || can_disable;
         let mut push = |key: String, decision: Decision, text: String| {
-            if decision == Decision::Deny && !can_disable {
-                return;
-            }
             let reason = DecisionReason {
                 layer: PolicyLayer::ToolApproval,
                 decision,
@@ -119,7 +117,7 @@ impl PolicyFile {
             let level = settings.approval.level();
             let applies =
                 |decision: &Decision| *decision != Decision::Allow || is_for_source(settings, tool);
-            if let Some(decision) = level.filter(applies) {
+            if let Some(decision) = level.filter(applies).filter(counts) {
                 replaces_default = true;
                 push(
                     format!("tools.{name}.approval"),
@@ -132,6 +130,7 @@ impl PolicyFile {
         if let Some((name, settings)) = self.settings.of_compact_form(tool)
             && let Some(decision) = settings.approval.level()
             && decision > Decision::Allow
+            && counts(&decision)
         {
             push(
                 format!("tools.{name}.approval"),
@@ -143,7 +142,8 @@ impl PolicyFile {
             return replaces_default;
         }
         for name in std::iter::once(tool.name()).chain(&tool.aliases) {
-            if let Some(decision) = self.approval.tools.get(name.as_str()) {
+            let decision = self.approval.tools.get(name.as_str());
+            if let Some(decision) = decision.filter(|decision| counts(decision)) {
                 replaces_default = true;
                 push(
                     format!("approval.tools.{name}"),

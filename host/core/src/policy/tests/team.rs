@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 use crate::config::Config;
+use crate::decision::Decision;
 use crate::limits::Limits;
 use crate::pipeline::tests::tool;
 use crate::policy::{OutdatedTeam, Policy, PolicyFile};
@@ -121,6 +122,12 @@ fn team_tool_that_is_enforced_is_not_disabled_by_other_files() {
         let by_user = policy(json!({}), disabling.clone());
         assert!(by_user.refusal(&shared(true)).is_none(), "{disabling}");
         assert!(by_user.is_enabled(&shared(true)), "{disabling}");
+        // Its own default still decides.
+        assert_eq!(
+            super::decision(&by_user, &shared(true)),
+            Decision::Allow,
+            "{disabling}"
+        );
         assert!(by_user.refusal(&shared(false)).is_some(), "{disabling}");
         // The team itself, and a worker's file for the worker, can switch it off.
         let by_team = policy(disabling.clone(), json!({}));
