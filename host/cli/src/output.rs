@@ -25,6 +25,7 @@ pub mod server_text;
 pub mod setup;
 pub mod setup_undo;
 pub mod stderr_queue;
+pub mod team;
 pub mod tools;
 pub mod undo;
 

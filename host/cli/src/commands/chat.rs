@@ -16,6 +16,7 @@ use crate::output::progress::ProgressLine;
 use crate::output::{FAINT, ResultPrinter, STRONG, note, styled};
 use crate::terminal::StartedCommand;
 use mimir::setup::HostSetup;
+use mimir::teams::spawn_refresh;
 
 use super::call::wait_for_interrupt;
 use super::run::{print_ending, usage_line};
@@ -44,7 +45,8 @@ pub async fn run(globals: &GlobalOptions, args: ChatArgs) -> CommandResult {
             "`mimir chat` does not support --json: use `mimir run --json`, which prints events",
         ));
     }
-    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let setup = HostSetup::find_with_bundles(globals.workspace.as_deref(), false).await?;
+    let _refresh = spawn_refresh(&setup);
     let mut runtime = AgentRuntime::new(
         setup,
         args.model.as_deref(),
@@ -139,7 +141,7 @@ async fn chat_loop(
             Ok(ChatInput::End) => return Ok(ExitReason::Done),
             Err(exit) => return Ok(exit),
         };
-        match SlashCommand::parse(&line) {
+        let message = match SlashCommand::parse(&line) {
             Some(command) => {
                 let command = match command {
                     Ok(command) => command,
@@ -156,19 +158,22 @@ async fn chat_loop(
                     command,
                 );
                 match result.await {
-                    Ok(ChatFlow::Continue) => {}
+                    Ok(ChatFlow::Continue) => continue,
+                    Ok(ChatFlow::Send(message)) => message,
                     Ok(ChatFlow::End) => return Ok(ExitReason::Done),
-                    Err(CommandFailure::Reported { error, .. }) => print_error(&error),
+                    Err(CommandFailure::Reported { error, .. }) => {
+                        print_error(&error);
+                        continue;
+                    }
                     Err(failure @ CommandFailure::Print(_)) => return Err(failure),
                 }
             }
-            None => {
-                let message = Message::user_with_images(line, std::mem::take(&mut images));
-                conversation.messages.push(message);
-                if let Some(exit) = run_turn(runtime, conversation).await? {
-                    return Ok(exit);
-                }
-            }
+            None => line,
+        };
+        let message = Message::user_with_images(message, std::mem::take(&mut images));
+        conversation.messages.push(message);
+        if let Some(exit) = run_turn(runtime, conversation).await? {
+            return Ok(exit);
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::output::doctor::DoctorFinding;
 use crate::output::{BAD, FAINT, GOOD, ResultPrinter, WARN, styled, warn};
 use mimir::settings::{ConfigLocation, MergedSettings, environment};
 use mimir::setup::{self, HostSetup};
+use mimir::teams::bundle_locations;
 use mimir::user_dirs::UserDirs;
 use mimir::workspace::WorkspaceFolder;
 
@@ -31,11 +32,11 @@ pub async fn run(globals: &GlobalOptions, command: ConfigCommand) -> CommandResu
             let user_dirs = user_dirs();
             let variables = environment::read(&user_dirs.variables)?;
             let variables = variables.as_ref().map(|settings| settings.shown.as_str());
-            print_paths(
-                printer,
-                &ConfigLocation::all_locations(&user_dirs, &workspace()?),
-                variables,
-            )?;
+            let workspace = workspace()?;
+            let mut locations = ConfigLocation::all_locations(&user_dirs, &workspace);
+            let teams = locations.iter().take_while(|it| it.owner.is_team()).count();
+            locations.splice(teams..teams, bundle_locations(&user_dirs, &workspace));
+            print_paths(printer, &locations, variables)?;
         }
         ConfigCommand::Get { key } => return key::get(globals, &key),
         ConfigCommand::Set { key, value, user } => {

@@ -12,7 +12,8 @@ pub async fn run(
     names: &[String],
 ) -> CommandResult {
     let printer = globals.printer();
-    let snapshot = HostSetup::find(globals.workspace.as_deref())?
+    let snapshot = HostSetup::find_with_bundles(globals.workspace.as_deref(), false)
+        .await?
         .load_snapshot()
         .await?;
     let registry = &snapshot.registry;

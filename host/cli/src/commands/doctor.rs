@@ -27,6 +27,7 @@ pub async fn run(globals: &GlobalOptions) -> CommandResult {
     findings.push(checks::config(&settings, &user_dirs));
     if let Ok(settings) = &settings {
         findings.push(checks::team(settings, &user_dirs));
+        findings.extend(checks::joined_teams(settings));
     }
     let setup = HostSetup::from_parts(user_dirs, workspace, settings.unwrap_or_default());
     let host = setup.host();

@@ -48,7 +48,7 @@ struct ExplainReport<'a> {
 pub async fn run(globals: &GlobalOptions, tool: &str, arguments: Vec<String>) -> CommandResult {
     let printer = globals.printer();
     let input = ArgumentInput::parse(arguments)?;
-    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let setup = HostSetup::find_with_bundles(globals.workspace.as_deref(), false).await?;
     let snapshot = setup.load_snapshot().await?;
     let found = snapshot
         .registry

@@ -102,7 +102,7 @@ async fn run_task(
     events: &dyn mimir_agent::AgentEventSink,
     shows_diffs: bool,
 ) -> CommandResult<TaskEnd> {
-    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let setup = HostSetup::find_with_bundles(globals.workspace.as_deref(), true).await?;
     let mut runtime = AgentRuntime::new(
         setup,
         args.model.as_deref(),

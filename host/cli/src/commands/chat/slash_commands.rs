@@ -3,11 +3,13 @@
 //! A command with the name of a `mimir` command does the same: `/tools` runs `mimir tools`.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use mimir_agent::{Conversation, MessageImage};
 use mimir_core::name_suggestions::did_you_mean;
 use mimir_core::text::{prefix, visible};
 use mimir_core::{Pipeline, ToolError};
+use mimir_registry::team::BundledFile;
 
 use crate::agent::{AgentRuntime, ConversationSaver, new_conversation, read_image};
 use crate::args::{ApprovalsCommand, AuditCommand, GlobalOptions, ToolListCommand};
@@ -16,6 +18,7 @@ use crate::output::tools::CommandSyntax;
 use crate::output::{ResultPrinter, STRONG, indented, note, styled};
 use crate::tools;
 use mimir::setup::HostSetup;
+use mimir::teams::TeamInForce;
 
 use super::super::run::usage_line;
 use super::super::{approvals, audit};
@@ -30,6 +33,8 @@ pub(super) enum SlashCommand {
     Audit,
     /// The file to attach; `None` lists the number of attached images.
     Image(Option<PathBuf>),
+    /// The name of a team's prompt, and text to add to it; `None` lists the prompts.
+    Prompt(Option<(String, String)>),
     Compact,
     Clear,
     Help,
@@ -41,12 +46,14 @@ pub(super) enum SlashCommand {
 pub(super) enum ChatFlow {
     /// The chat continues.
     Continue,
+    /// The chat continues with this message to the model.
+    Send(String),
     /// The chat ends.
     End,
 }
 
 /// The commands and their help texts.
-const ALL: [(&str, &str); 10] = [
+const ALL: [(&str, &str); 11] = [
     (
         "/tools",
         "list the tools; `/tools disable NAME`, `info`, `tokens` and so on as in `mimir tools`",
@@ -61,6 +68,10 @@ const ALL: [(&str, &str); 10] = [
     (
         "/image",
         "`/image FILE` attaches an image to your next message, for a model that reads images",
+    ),
+    (
+        "/prompt",
+        "list the prompts of your team; `/prompt NAME TEXT` sends one, followed by the text",
     ),
     (
         "/compact",
@@ -91,6 +102,10 @@ impl SlashCommand {
             ("/model", model) => Ok(Self::Model(model.map(str::to_owned))),
             ("/audit", None) => Ok(Self::Audit),
             ("/image", file) => Ok(Self::Image(file.map(user_path))),
+            ("/prompt", words) => Ok(Self::Prompt(words.map(|words| {
+                let (name, text) = words.split_once(char::is_whitespace).unwrap_or((words, ""));
+                (name.to_owned(), text.trim().to_owned())
+            }))),
             ("/compact", None) => Ok(Self::Compact),
             ("/clear", None) => Ok(Self::Clear),
             ("/help", None) => Ok(Self::Help),
@@ -187,6 +202,10 @@ pub(super) async fn run_command(
             ));
             images.push(image);
         }
+        SlashCommand::Prompt(None) => list_prompts(globals)?,
+        SlashCommand::Prompt(Some((name, text))) => {
+            return Ok(ChatFlow::Send(prompt_message(globals, &name, &text)?));
+        }
         SlashCommand::Compact => return super::compact(runtime, conversation).await,
         SlashCommand::Clear => {
             images.clear();
@@ -206,6 +225,53 @@ pub(super) async fn run_command(
         SlashCommand::Quit => return Ok(ChatFlow::End),
     }
     Ok(ChatFlow::Continue)
+}
+
+/// Lists the prompts of the user's teams.
+fn list_prompts(globals: &GlobalOptions) -> CommandResult<()> {
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let prompts = team_prompts(&setup.settings.teams);
+    if prompts.is_empty() {
+        note("your team has no prompts; `mimir team status` shows your teams");
+    }
+    for (name, team, _) in prompts {
+        let name = styled(STRONG, visible(&name));
+        note(format_args!("{name} ({})", visible(&team.shown())));
+    }
+    Ok(())
+}
+
+/// Returns the message of a team's prompt, followed by the user's text.
+fn prompt_message(globals: &GlobalOptions, name: &str, text: &str) -> Result<String, ToolError> {
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let prompts = team_prompts(&setup.settings.teams);
+    let Some((_, team, file)) = prompts.iter().find(|(known, ..)| known == name) else {
+        let near = did_you_mean(name, prompts.iter().map(|(known, ..)| known.as_str()));
+        let name = visible(prefix(name, 64));
+        return Err(usage_error(format!(
+            "unknown prompt `{name}`.{near} `/prompt` lists the prompts"
+        )));
+    };
+    let mut message = team.read_text(file)?.trim().to_owned();
+    if !text.is_empty() {
+        message.push_str("\n\n");
+        message.push_str(text);
+    }
+    Ok(message)
+}
+
+/// Returns the prompts of all teams, with their names. The first team with a name has it.
+fn team_prompts(teams: &[Arc<TeamInForce>]) -> Vec<(String, &TeamInForce, &BundledFile)> {
+    let mut prompts: Vec<(String, &TeamInForce, &BundledFile)> = Vec::new();
+    for team in teams {
+        for file in &team.bundle.prompts {
+            let name = file.path.trim_end_matches(".md").to_owned();
+            if prompts.iter().all(|(known, ..)| *known != name) {
+                prompts.push((name, team, file));
+            }
+        }
+    }
+    prompts
 }
 
 #[cfg(test)]
@@ -236,6 +302,20 @@ mod tests {
             SlashCommand::parse("/tools disable git"),
             Some(Ok(SlashCommand::Tools(off)))
         );
+        let prompt = |name: &str, text: &str| Some((name.to_owned(), text.to_owned()));
+        for (line, wanted) in [
+            ("/prompt", None),
+            ("/prompt review", prompt("review", "")),
+            (
+                "/prompt review  the last commit ",
+                prompt("review", "the last commit"),
+            ),
+        ] {
+            assert_eq!(
+                SlashCommand::parse(line),
+                Some(Ok(SlashCommand::Prompt(wanted)))
+            );
+        }
         let image = SlashCommand::Image(Some(PathBuf::from("a b.png")));
         assert_eq!(SlashCommand::parse("/image 'a b.png'"), Some(Ok(image)));
         let model = SlashCommand::Model(Some("a/b".to_owned()));

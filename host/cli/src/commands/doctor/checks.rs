@@ -114,6 +114,22 @@ pub fn team(settings: &MergedSettings, user_dirs: &UserDirs) -> DoctorFinding {
     DoctorFinding::good("team policy", text)
 }
 
+/// Checks the bundles of the joined teams.
+pub fn joined_teams(settings: &MergedSettings) -> Vec<DoctorFinding> {
+    let teams = settings.teams.iter();
+    let findings = teams.map(|team| match team.outdated_now() {
+        Some(outdated) => DoctorFinding::fair("team", outdated.text, "run `mimir team sync`"),
+        None => DoctorFinding::good(
+            "team",
+            format!(
+                "{}: version {}, checked at {}, valid until {}",
+                team.bundle.team.name, team.bundle.version, team.checked_at, team.bundle.expires_at
+            ),
+        ),
+    });
+    findings.collect()
+}
+
 /// Checks that approvals and grants can be read and stored.
 pub fn approval_store(setup: &HostSetup) -> DoctorFinding {
     let Some(approval_store) = setup.approvals() else {

@@ -1,0 +1,223 @@
+//! `mimir team join`, `status`, `sync` and `leave`.
+
+use std::io::{self, Write};
+
+use mimir_core::text::visible;
+use mimir_core::{ToolError, ToolErrorCode};
+use mimir_registry::signature::VerifyingKey;
+use serde_json::{Value, json};
+
+use crate::args::{GlobalOptions, TeamCommand, TeamJoinArgs};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
+use crate::output::team::{card_lines, print_status, status_row};
+use crate::output::{note, warn};
+use crate::terminal;
+use mimir::setup::HostSetup;
+use mimir::signing_keys::UserKeys;
+use mimir::teams::{
+    self, SyncContext, SyncOutcome, TeamInForce, TeamMembership, leave_team, plan_join, sync_team,
+};
+
+use super::team_authoring;
+
+/// Runs a command of `mimir team`.
+pub async fn run(globals: &GlobalOptions, command: TeamCommand) -> CommandResult {
+    match command {
+        TeamCommand::Join(args) => join(globals, &args).await,
+        TeamCommand::Status => status(globals),
+        TeamCommand::Sync => sync(globals).await,
+        TeamCommand::Leave { org } => leave(globals, org.as_deref()),
+        TeamCommand::Authoring(command) => team_authoring::run(globals, command).await,
+    }
+}
+
+/// Finds the setup without the bundles of teams, so that these commands also work if a bundle is damaged.
+fn find_context(globals: &GlobalOptions) -> CommandResult<(HostSetup, SyncContext)> {
+    let setup = HostSetup::find_without_teams(globals.workspace.as_deref())?;
+    // If this fails, recording reports it.
+    let _ = setup.workspace.make_state();
+    let context = SyncContext::new(&setup)?;
+    Ok((setup, context))
+}
+
+async fn join(globals: &GlobalOptions, args: &TeamJoinArgs) -> CommandResult {
+    let printer = globals.printer();
+    let (setup, context) = find_context(globals)?;
+    let keys = read_keys(&setup, args)?;
+    let plan = plan_join(&context, &args.reference, keys).await?;
+    let org_id = &plan.membership.org_id;
+    check_other_membership(&context, org_id)?;
+    if !args.yes {
+        let lines = card_lines(&plan)?;
+        if printer.is_json() || !terminal::has_person() {
+            let message = format!(
+                "the team `{org_id}` was not joined: joining needs a yes at a terminal, or --yes"
+            );
+            return Err(ToolError::approval_denied(message).into());
+        }
+        terminal::print_paged(&lines)?;
+        let name = visible(&plan.bundle.team.name);
+        if !terminal::confirm(&format!("Join {name}?"))? {
+            let error = ToolError::approval_denied(format!("the team `{org_id}` was not joined"));
+            return Err(error.into());
+        }
+    }
+    plan.join(&setup, &context).await?;
+    let version = plan.bundle.version;
+    let joined = json!({
+        "joined": org_id,
+        "name": plan.bundle.team.name,
+        "version": version,
+        "signer": plan.signer_id,
+        "expiresAt": plan.bundle.expires_at.to_string(),
+        "reference": plan.membership.reference,
+    });
+    let name = visible(&plan.bundle.team.name);
+    printer.print_done(
+        &joined,
+        format_args!("joined {name}: version {version} is in force; `mimir team status` shows it"),
+    )
+}
+
+/// Reads the keys of the command line: files, or names of keys of the user.
+fn read_keys(setup: &HostSetup, args: &TeamJoinArgs) -> CommandResult<Vec<VerifyingKey>> {
+    let mut keys = Vec::new();
+    for key in &args.key {
+        if key.is_file() {
+            let real = key.canonicalize().map_err(ToolError::invalid_input)?;
+            keys.push(teams::read_team_key(&real.to_string_lossy())?);
+            continue;
+        }
+        let name = key.to_string_lossy();
+        let known = UserKeys::new(&setup.user_dirs)?.verifying_keys(&name);
+        let known = known.map_err(|error| {
+            let name = visible(&name);
+            let message = format!("`{name}` is neither a key file nor a known key: {error}");
+            ToolError::new(ToolErrorCode::NotFound, message)
+        })?;
+        keys.extend(known.into_iter().map(|known| known.key));
+    }
+    Ok(keys)
+}
+
+/// Refuses a second membership: the user's config file has one block, and a machine-wide one already counts.
+fn check_other_membership(context: &SyncContext, org_id: &str) -> CommandResult<()> {
+    for membership in context.memberships()? {
+        if membership.is_required() && membership.org_id == org_id {
+            let message = format!(
+                "this machine is already a member of `{org_id}`: {} requires it",
+                membership.shown
+            );
+            return Err(ToolError::new(ToolErrorCode::AlreadyExists, message).into());
+        }
+        if !membership.is_required() && membership.org_id != org_id {
+            let other = &membership.org_id;
+            let message = format!("you are a member of `{other}`: a user joins one team at a time");
+            let remedy = format!("`mimir team leave {other}`, and join again");
+            let error = ToolError::new(ToolErrorCode::AlreadyExists, message);
+            return Err(error.with_remedies([remedy]).into());
+        }
+    }
+    Ok(())
+}
+
+fn status(globals: &GlobalOptions) -> CommandResult {
+    let (setup, context) = find_context(globals)?;
+    let mut rows: Vec<Value> = Vec::new();
+    let mut is_healthy = true;
+    for membership in context.memberships()? {
+        let team = TeamInForce::read(&setup.user_dirs, membership.clone());
+        let row = status_row(&membership, team.as_ref());
+        is_healthy &= row["problem"].is_null();
+        rows.push(row);
+    }
+    let is_empty = rows.is_empty();
+    globals
+        .printer()
+        .print_result(&json!({ "teams": rows }), |out| print_status(out, &rows))?;
+    if is_empty && !globals.json {
+        note("you are a member of no team; `mimir team join REF --key KEY` joins one");
+    }
+    Ok(ExitReason::done_if(is_healthy))
+}
+
+async fn sync(globals: &GlobalOptions) -> CommandResult {
+    let (_, context) = find_context(globals)?;
+    let memberships = context.memberships()?;
+    if memberships.is_empty() {
+        let message = "you are a member of no team; `mimir team join REF --key KEY` joins one";
+        return Err(CommandFailure::usage(message));
+    }
+    let mut rows = Vec::new();
+    let mut failure = None;
+    for membership in &memberships {
+        match sync_team(&context, membership).await {
+            Ok(outcome) => rows.push(sync_row(membership, &outcome)),
+            Err(error) => {
+                rows.push(json!({ "orgId": membership.org_id, "error": error }));
+                if let Some(earlier) = failure.replace(error) {
+                    warn(earlier.message);
+                }
+            }
+        }
+    }
+    if let Some(error) = failure {
+        return Err(error.into());
+    }
+    globals
+        .printer()
+        .print_result(&json!({ "teams": rows }), |out| print_synced(out, &rows))?;
+    Ok(ExitReason::Done)
+}
+
+fn sync_row(membership: &TeamMembership, outcome: &SyncOutcome) -> Value {
+    let (version, updated, from) = match outcome {
+        SyncOutcome::Unchanged { version } => (*version, false, None),
+        SyncOutcome::Updated { from, to } => (*to, true, *from),
+    };
+    json!({
+        "orgId": membership.org_id, "version": version, "updated": updated, "from": from,
+    })
+}
+
+fn print_synced(out: &mut dyn Write, rows: &[Value]) -> io::Result<()> {
+    for row in rows {
+        let org_id = row["orgId"].as_str().unwrap_or_default();
+        let version = &row["version"];
+        if row["updated"] == true {
+            writeln!(out, "{org_id}: version {version} is in force now")?;
+        } else {
+            writeln!(out, "{org_id}: version {version} is the newest")?;
+        }
+    }
+    Ok(())
+}
+
+fn leave(globals: &GlobalOptions, org: Option<&str>) -> CommandResult {
+    let (setup, context) = find_context(globals)?;
+    let memberships = context.memberships()?;
+    let chosen: Vec<&TeamMembership> = memberships
+        .iter()
+        .filter(|membership| org.is_none_or(|org| membership.org_id == org))
+        .collect();
+    let membership = match chosen.as_slice() {
+        [] => {
+            return Err(CommandFailure::usage(
+                "you are not a member of this team; `mimir team status` lists the teams",
+            ));
+        }
+        [one] => one,
+        [.., own] if !own.is_required() => own,
+        _ => {
+            return Err(CommandFailure::usage(
+                "there are several teams: name one, as in `mimir team leave ORG`",
+            ));
+        }
+    };
+    leave_team(&setup, &context, membership)?;
+    let org_id = &membership.org_id;
+    globals.printer().print_done(
+        &json!({ "left": org_id }),
+        format_args!("left the team {org_id}"),
+    )
+}

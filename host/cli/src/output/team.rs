@@ -1,0 +1,239 @@
+//! Output of `mimir team`: the card of a team before joining, and the status of teams.
+
+use std::io::{self, Write};
+
+use mimir_core::ToolError;
+use mimir_core::text::{bytes, visible};
+use mimir_registry::team::{BundledTool, TeamBundle};
+use serde_json::{Value, json};
+
+use super::{BAD, FAINT, GOOD, STRONG, indented, styled};
+use mimir::teams::{JoinPlan, TeamInForce, TeamMembership, enforced_lines};
+
+/// Maximum number of lines of settings on the card. The rest is in the bundle.
+const MAX_SETTINGS_LINES: usize = 200;
+
+/// Returns the lines of the card: everything that joining puts in force.
+///
+/// # Errors
+/// The settings of the bundle are not valid.
+pub fn card_lines(plan: &JoinPlan) -> Result<Vec<String>, ToolError> {
+    let JoinPlan {
+        membership,
+        bundle,
+        signer_id,
+    } = plan;
+    let mut lines = vec![
+        styled(STRONG, format_args!("Team {}", visible(&bundle.team.name))),
+        field("id", &bundle.team.org_id),
+        field("bundle", &membership.reference),
+        field("signed by", &format!("key {signer_id}")),
+        field(
+            "version",
+            &format!("{}, of {}", bundle.version, bundle.issued_at),
+        ),
+        field("valid until", &bundle.expires_at.to_string()),
+    ];
+    let enforced = enforced_lines(bundle)?;
+    let enforced = if enforced.is_empty() {
+        vec!["nothing beyond its settings".to_owned()]
+    } else {
+        enforced
+    };
+    list(&mut lines, "enforces", &enforced);
+    let tools: Vec<String> = bundle.tools.iter().flat_map(tool_lines).collect();
+    list(&mut lines, "tools", &tools);
+    for (title, files) in [
+        ("workers", &bundle.workers),
+        ("prompts", &bundle.prompts),
+        ("skills", &bundle.skills),
+    ] {
+        let files: Vec<String> = files.iter().map(|file| file.path.clone()).collect();
+        list(&mut lines, title, &files);
+    }
+    let settings: Vec<String> = bundle.settings.lines().map(str::to_owned).collect();
+    let more = settings.len().saturating_sub(MAX_SETTINGS_LINES);
+    list(&mut lines, "settings", &settings[..settings.len() - more]);
+    if more > 0 {
+        lines.push(format!("    … {more} more lines"));
+    }
+    Ok(lines)
+}
+
+fn field(title: &str, text: &str) -> String {
+    let title = styled(FAINT, format_args!("{title:<12}"));
+    format!("  {title} {}", visible(text))
+}
+
+fn list(lines: &mut Vec<String>, title: &str, entries: &[String]) {
+    if entries.is_empty() {
+        return;
+    }
+    lines.push(format!("  {}", styled(FAINT, title)));
+    lines.extend(
+        entries
+            .iter()
+            .map(|entry| format!("    {}", visible(entry))),
+    );
+}
+
+/// Returns the lines of a tool: its file, and the rights that the team grants.
+fn tool_lines(tool: &BundledTool) -> Vec<String> {
+    let enforced = if tool.enforced { ", enforced" } else { "" };
+    let mut lines = vec![format!("{} ({}{enforced})", tool.file, bytes(tool.size))];
+    if let Some(reference) = &tool.reference {
+        lines.push(format!("  from {reference}"));
+    }
+    if let Some(signer) = &tool.signer {
+        lines.push(format!("  signed by {signer}"));
+    }
+    let Some(grant) = &tool.grant else {
+        lines.push("  no rights are granted: each call asks".to_owned());
+        return lines;
+    };
+    let named = grant.named();
+    let own = grant.tools.values().map(|tool| &tool.needs);
+    let mut rights: Vec<String> = own
+        .chain(std::iter::once(&named))
+        .flat_map(mimir_core::Needs::lines)
+        .collect();
+    rights.sort();
+    rights.dedup();
+    lines.extend(rights.iter().map(|right| format!("  may {right}")));
+    if rights.is_empty() {
+        lines.push("  needs no rights".to_owned());
+    }
+    lines
+}
+
+/// Returns the status of a team for JSON and text.
+pub fn status_row(membership: &TeamMembership, team: Result<&TeamInForce, &ToolError>) -> Value {
+    let mut row = json!({
+        "orgId": membership.org_id,
+        "reference": membership.reference,
+        "required": membership.is_required(),
+        "setBy": membership.shown,
+        "sharedTools": membership.shared_tools,
+        "refreshMinutes": membership.refresh.as_secs() / 60,
+        "maxAgeHours": membership.max_age.as_hours(),
+        "problem": null,
+    });
+    let team = match team {
+        Ok(team) => team,
+        Err(error) => {
+            row["problem"] = error.message.clone().into();
+            return row;
+        }
+    };
+    let bundle: &TeamBundle = &team.bundle;
+    let next = team.checked_at.checked_add(jiff_span(membership));
+    row["name"] = bundle.team.name.clone().into();
+    row["version"] = bundle.version.into();
+    row["signer"] = team.signer_id.clone().into();
+    row["issuedAt"] = bundle.issued_at.to_string().into();
+    row["expiresAt"] = bundle.expires_at.to_string().into();
+    row["checkedAt"] = team.checked_at.to_string().into();
+    row["nextCheck"] = next.map(|next| next.to_string()).unwrap_or_default().into();
+    row["enforces"] = json!(enforced_lines(bundle).unwrap_or_default());
+    let tools = bundle.tools.iter();
+    let tools = tools.map(|tool| json!({ "file": tool.file, "enforced": tool.enforced }));
+    row["tools"] = tools.collect();
+    row["workers"] = bundle
+        .workers
+        .iter()
+        .map(|file| file.path.clone())
+        .collect();
+    row["prompts"] = bundle
+        .prompts
+        .iter()
+        .map(|file| file.path.clone())
+        .collect();
+    row["lastFault"] = json!(team.last_fault);
+    row["problem"] = match (
+        team.outdated_now(),
+        team.store().damaged_blobs(bundle).len(),
+    ) {
+        (Some(outdated), _) => outdated.text.into(),
+        (None, 0) => Value::Null,
+        (None, damaged) => format!(
+            "{damaged} parts of the bundle are damaged; `mimir team sync` fetches them again"
+        )
+        .into(),
+    };
+    row
+}
+
+fn jiff_span(membership: &TeamMembership) -> jiff::SignedDuration {
+    jiff::SignedDuration::try_from(membership.refresh).unwrap_or_default()
+}
+
+/// Prints the status of all teams.
+pub fn print_status(out: &mut dyn Write, rows: &[Value]) -> io::Result<()> {
+    for row in rows {
+        let text = |key: &str| visible(row[key].as_str().unwrap_or_default());
+        let (style, mark) = if row["problem"].is_null() {
+            (GOOD, "✓")
+        } else {
+            (BAD, "✗")
+        };
+        let name = if row["name"].is_null() {
+            text("orgId")
+        } else {
+            text("name")
+        };
+        writeln!(out, "{} {}", styled(style, mark), styled(STRONG, name))?;
+        if !row["problem"].is_null() {
+            writeln!(out, "{}", indented(&text("problem"), 2))?;
+        }
+        let required = if row["required"] == true {
+            ", for every user of this machine"
+        } else {
+            ""
+        };
+        for (title, value) in [
+            (
+                "bundle",
+                format!("{} (set by {}{required})", text("reference"), text("setBy")),
+            ),
+            ("version", row["version"].to_string()),
+            ("signed by", format!("key {}", text("signer"))),
+            ("valid until", text("expiresAt")),
+            (
+                "checked",
+                format!("{}, next {}", text("checkedAt"), text("nextCheck")),
+            ),
+            (
+                "last fault",
+                visible(row["lastFault"]["text"].as_str().unwrap_or_default()),
+            ),
+        ] {
+            if !row["version"].is_null() && !value.is_empty() || title == "bundle" {
+                writeln!(out, "{}", field(title, &value))?;
+            }
+        }
+        let mut lines = Vec::new();
+        for title in ["enforces", "workers", "prompts"] {
+            let entries = row[title].as_array().into_iter().flatten();
+            let entries: Vec<String> = entries
+                .filter_map(|it| Some(it.as_str()?.to_owned()))
+                .collect();
+            list(&mut lines, title, &entries);
+        }
+        let tools = row["tools"].as_array().into_iter().flatten();
+        let tools: Vec<String> = tools
+            .map(|tool| {
+                let enforced = if tool["enforced"] == true {
+                    " (enforced)"
+                } else {
+                    ""
+                };
+                format!("{}{enforced}", tool["file"].as_str().unwrap_or_default())
+            })
+            .collect();
+        list(&mut lines, "tools", &tools);
+        for line in lines {
+            writeln!(out, "{line}")?;
+        }
+    }
+    Ok(())
+}
