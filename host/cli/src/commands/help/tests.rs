@@ -20,7 +20,8 @@ use markdown::{Fence, Page};
 const README: &str = include_str!("../../../../../README.md");
 
 /// Tools that no plugin in `plugins/` exports.
-const MORE_TOOLS: [&str; 7] = [
+const MORE_TOOLS: [&str; 8] = [
+    "load_skill",
     "run_code",
     "search_code",
     "install_package",
