@@ -40,6 +40,8 @@ fn written() -> BTreeSet<String> {
         let Some((name, _)) = key.split_once(':') else {
             continue;
         };
+        // A name of a host, such as a key of `registries.mirrors`, is one part of a path in spite of its dots.
+        let name = name.replace(['.', '-'], "_");
         if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
             continue;
         }

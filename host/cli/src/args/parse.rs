@@ -297,7 +297,11 @@ mod tests {
     #[test]
     fn serve_http_options_require_http() {
         let command = read(&["serve"]).unwrap().command;
-        assert_eq!(command, Some(CliCommand::Serve(ServeArgs::default())));
+        let defaults = ServeArgs {
+            groups_claim: "groups".to_owned(),
+            ..ServeArgs::default()
+        };
+        assert_eq!(command, Some(CliCommand::Serve(defaults)));
         for alone in [
             &["serve", "--token"][..],
             &["serve", "--issuer", "https://a"],
