@@ -34,12 +34,17 @@ pub(super) use registry::fetch_artifact;
 /// Beginning of the locations of installed files.
 pub(super) const TOOLS_PREFIX: &str = ".mimir/tools/";
 
-/// Returns true for the location of a component in the tools folder itself. A lock file from a checkout may name others.
-pub(super) fn is_component_of(location: &str) -> bool {
+/// Returns true for the location of a file in the tools folder itself. A lock file from a checkout may name others.
+pub(super) fn is_in_tools(location: &str) -> bool {
     let name = location.strip_prefix(TOOLS_PREFIX);
     name.is_some_and(|name| {
-        name.ends_with(".wasm") && !name.starts_with('.') && !name.contains(['/', '\\'])
+        !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\'])
     })
+}
+
+/// Returns true for the location of a component in the tools folder itself.
+pub(super) fn is_component_of(location: &str) -> bool {
+    is_in_tools(location) && location.ends_with(".wasm")
 }
 
 /// Fetches a component and installs it into `.mimir/tools`, if it is valid and has the expected digest.

@@ -377,7 +377,7 @@ fn tagged_sources(
         let all = sources.into_iter();
         let all = all.filter_map(|(location, source)| {
             let reference = tagged(&source)?;
-            Some((location, source, reference))
+            is_component_of(&location).then_some((location, source, reference))
         });
         return Ok(all.collect());
     };

@@ -20,6 +20,7 @@ use mimir::signing_keys::trust_policy;
 
 use super::tools_add::{
     AddOptions, FetchedComponent, MAX_COMPONENT_SIZE, check_stem, fetch, install, is_component_of,
+    is_in_tools,
 };
 use super::tools_verify::{LOCAL_REFERENCE, file_digest, tool_files};
 
@@ -113,6 +114,11 @@ async fn restore(
     source: &SourceRecord,
     report: &mut VendorReport,
 ) -> CommandResult<()> {
+    if !is_in_tools(location) {
+        return Err(CommandFailure::usage(
+            "the lock entry does not name a file in .mimir/tools itself",
+        ));
+    }
     if source.reference == LOCAL_REFERENCE {
         return match file_digest(setup, location)? {
             Some(_) => Ok(()),

@@ -20,7 +20,7 @@ use mimir::registries::{source_signer, verify_stored};
 use mimir::setup::HostSetup;
 use mimir::signing_keys::trust_policy;
 
-use super::tools_add::{MAX_COMPONENT_SIZE, TOOLS_PREFIX};
+use super::tools_add::{MAX_COMPONENT_SIZE, TOOLS_PREFIX, is_in_tools};
 
 /// Reference of a component that was made or copied on some machine, and has no other source.
 pub const LOCAL_REFERENCE: &str = "local";
@@ -49,9 +49,10 @@ pub fn run(globals: &GlobalOptions) -> CommandResult {
     let lock = setup.require_approvals()?.lock().read()?;
     let trust = trust_policy(&setup)?;
     let mut locations: BTreeSet<String> = tool_files(&setup)?.into_iter().collect();
-    let of_folder = |location: &&String| location.starts_with(TOOLS_PREFIX);
-    let pinned = lock.sources.keys().chain(lock.plugins.keys());
-    locations.extend(pinned.filter(of_folder).cloned());
+    // Grants of other locations are those of servers and workers.
+    let granted = lock.plugins.keys();
+    let granted = granted.filter(|location| location.starts_with(TOOLS_PREFIX));
+    locations.extend(lock.sources.keys().chain(granted).cloned());
     let checks: Vec<FileCheck> = locations
         .iter()
         .map(|location| check(&setup, &lock, &trust, location))
@@ -91,12 +92,14 @@ fn check(setup: &HostSetup, lock: &ToolsLock, trust: &TrustPolicy, location: &st
     let source = lock.sources.get(location);
     let grant = lock.plugins.get(location);
     let mut problems = Vec::new();
-    let digest = match file_digest(setup, location) {
-        Ok(digest) => digest,
-        Err(error) => {
+    let digest = if is_in_tools(location) {
+        file_digest(setup, location).unwrap_or_else(|error| {
             problems.push(error.message);
             None
-        }
+        })
+    } else {
+        problems.push("the lock entry does not name a file in .mimir/tools itself".to_owned());
+        None
     };
     let name = location.rsplit('/').next().unwrap_or(location);
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
@@ -126,7 +129,9 @@ fn check(setup: &HostSetup, lock: &ToolsLock, trust: &TrustPolicy, location: &st
         ));
     }
     let mut signer = None;
-    if let Some(source) = source {
+    if let Some(source) = source
+        && is_in_tools(location)
+    {
         match check_source(setup, trust, location, source) {
             Ok(found) => signer = found,
             Err(error) => problems.push(error.message),

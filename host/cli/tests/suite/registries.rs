@@ -8,7 +8,9 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use crate::kit::oci_registry::{OciRegistry, digest_of};
-use crate::kit::{self, plugin, run};
+use crate::kit::{self, plugin};
+
+mod offline;
 
 const TOOL: &str = ".mimir/tools/prob.wasm";
 const PASSWORD: &str = "correct horse";
@@ -302,6 +304,60 @@ fn tools_add_refuses_a_tampered_layer() {
 }
 
 #[test]
+fn tools_add_stores_the_policy_of_a_bundle_and_grants_nothing() {
+    let work = RegistryWorkspace::new();
+    work.push(&plugin::search(), "1", &[]);
+    let policy = b"version: '1.0'\npermissions:\n  network: {allow: [{host: api.example.com}]}\n";
+    let mut manifest = work.registry.manifest("acme/prob:1");
+    let layer = work
+        .registry
+        .put_blob("application/vnd.wasm.policy.v1+yaml", policy);
+    manifest["layers"].as_array_mut().unwrap().push(layer);
+    let digest = work.registry.put_manifest("acme/prob:1", &manifest);
+    assert_eq!(work.add("1", &[]).0, 0);
+    let file = work.path().join(".mimir/tools/prob.policy.yaml");
+    assert_eq!(fs::read(&file).unwrap(), policy);
+    let source = work.source();
+    assert_eq!(source["manifest"], digest);
+    assert_eq!(source["policy"], digest_of(policy));
+    assert!(!work.lock().contains("api.example.com"), "{}", work.lock());
+    assert_eq!(work.json(&["tools", "verify"]).0, 0);
+    fs::write(&file, "permissions: {}").unwrap();
+    let (code, checked) = work.json(&["tools", "verify"]);
+    assert!(
+        code == 1 && checked.to_string().contains("prob.policy.yaml"),
+        "{checked}"
+    );
+
+    // The next build comes without it.
+    work.push(&changed_plugin(), "1", &["--force"]);
+    let (code, out, err) = work.run(&["tools", "update", "--yes"]);
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(!file.exists());
+    assert_eq!(work.source().get("policy"), None);
+}
+
+#[test]
+fn tools_add_of_a_local_file_forgets_the_registry() {
+    let work = RegistryWorkspace::new();
+    work.push(&plugin::search(), "1", &[]);
+    assert_eq!(work.add("1", &[]).0, 0);
+    fs::write(work.path().join("prob.wasm"), changed_plugin()).unwrap();
+    let (code, _, err) = work.run(&["tools", "add", "prob.wasm", "--force"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(!work.lock().contains("sources"), "{}", work.lock());
+    let signatures = work.path().join(".mimir/tools.signatures/prob.json");
+    assert!(!signatures.exists());
+    let (code, updates) = work.json(&["tools", "update"]);
+    assert!(code == 0 && updates["updates"] == json!([]), "{updates}");
+    let (code, checked) = work.json(&["tools", "verify"]);
+    assert!(
+        code == 1 && checked.to_string().contains("unknown"),
+        "{checked}"
+    );
+}
+
+#[test]
 fn tools_update_shows_the_differences_and_keeps_the_file_without_consent() {
     let work = RegistryWorkspace::new();
     let old = versioned(plugin::search(), "1.0.0");
@@ -524,119 +580,6 @@ fn tools_add_logs_in_with_the_files_and_helpers_of_docker() {
         let search = format!("{}:/usr/bin:/bin", outside.path().display());
         let (code, _, err) = add(&helper, &[("PATH", &search)]);
         assert_eq!(code, 0, "{err}");
-    }
-}
-
-#[test]
-fn tools_verify_finds_changed_missing_and_unknown_files() {
-    let work = RegistryWorkspace::new();
-    work.key("acme");
-    work.configure(&work.trust("acme"));
-    let component = plugin::search();
-    work.push(&component, "1", &["--sign", "acme"]);
-    assert_eq!(work.add("1", &[]).0, 0);
-    // Without the registry from here on.
-    work.registry
-        .with(|content| content.login = Some("closed".to_owned()));
-    let requests = work.registry.requests().len();
-    let problems = || {
-        let (code, result) = work.json(&["tools", "verify"]);
-        assert_eq!(code == 0, result["ok"] == true, "{result}");
-        let files = result["files"].as_array().unwrap();
-        let problems = files
-            .iter()
-            .flat_map(|file| file["problems"].as_array().cloned());
-        problems
-            .flatten()
-            .map(|line| line.as_str().unwrap().to_owned())
-            .collect::<Vec<_>>()
-    };
-    assert!(problems().is_empty());
-
-    let mut other = component.clone();
-    other.push(0);
-    fs::write(work.tool(), &other).unwrap();
-    assert!(problems()[0].contains("another than"), "{:?}", problems());
-    fs::write(work.tool(), &component).unwrap();
-
-    let stored = work.path().join(".mimir/tools.signatures/prob.json");
-    let text = fs::read_to_string(&stored).unwrap();
-    fs::write(
-        &stored,
-        text.replace("application/wasm", "application/wasn"),
-    )
-    .unwrap();
-    assert!(problems()[0].contains("another digest"), "{:?}", problems());
-    fs::remove_file(&stored).unwrap();
-    assert!(problems()[0].contains("missing"), "{:?}", problems());
-    fs::write(&stored, &text).unwrap();
-
-    // The key is no longer trusted.
-    work.key("other");
-    work.configure(&work.trust("other"));
-    assert!(problems()[0].contains("trusted"), "{:?}", problems());
-    work.configure(&work.trust("acme"));
-
-    let planted = work.path().join(".mimir/tools/planted.wasm");
-    fs::write(&planted, &component).unwrap();
-    assert!(problems()[0].contains("unknown"), "{:?}", problems());
-    fs::remove_file(&planted).unwrap();
-    fs::remove_file(work.tool()).unwrap();
-    assert!(problems()[0].contains("missing"), "{:?}", problems());
-    assert_eq!(
-        work.registry.requests().len(),
-        requests,
-        "it used the network"
-    );
-}
-
-#[test]
-fn tools_vendor_makes_a_clone_work_offline() {
-    let work = RegistryWorkspace::new();
-    let component = plugin::search();
-    work.push(&component, "1", &[]);
-    assert_eq!(work.add("1", &[]).0, 0);
-    fs::remove_file(work.tool()).unwrap();
-    fs::remove_dir_all(work.path().join(".mimir/tools.signatures")).unwrap();
-    // The tag has moved meanwhile: the pinned build is restored.
-    work.push(&changed_plugin(), "1", &["--force"]);
-    let local = work.path().join(".mimir/tools/local.yml");
-    fs::write(
-        &local,
-        "name: local_echo\ndescription: Echo.\ncode: return 1\n",
-    )
-    .unwrap();
-    let (code, vendored) = work.json(&["tools", "vendor"]);
-    assert_eq!(code, 0, "{vendored}");
-    assert_eq!(vendored["restored"], json!([TOOL]));
-    assert_eq!(vendored["pinned"], json!([".mimir/tools/local.yml"]));
-    assert_eq!(fs::read(work.tool()).unwrap(), component);
-    let (code, checked) = work.json(&["tools", "verify"]);
-    assert_eq!(code, 0, "{checked}");
-
-    // A clone has the folder, and verifies without the registry.
-    let clone = tempfile::tempdir().unwrap();
-    copy_folder(&work.path().join(".mimir"), &clone.path().join(".mimir"));
-    let (code, out, err) = run(clone.path(), &["tools", "verify"]);
-    assert_eq!(code, 0, "{out}{err}");
-    let (code, out, err) = run(clone.path(), &["tools", "vendor"]);
-    assert!(code == 0 && out.contains("already"), "{out}{err}");
-}
-
-fn copy_folder(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        // `state` is not under version control.
-        if entry.file_name() == "state" {
-            continue;
-        }
-        if entry.file_type().unwrap().is_dir() {
-            copy_folder(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), target).unwrap();
-        }
     }
 }
 

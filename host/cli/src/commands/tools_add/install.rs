@@ -62,9 +62,9 @@ pub async fn install(
     let earlier = setup.registry().await.into_registry();
     let mut files = ReplacedFiles::default();
     files.replace(&target, Some(&fetched.bytes))?;
-    if let Some(policy) = &fetched.policy {
+    if fetched.policy.is_some() || had_policy(setup, &location) {
         let path = setup.workspace.tools().join(format!("{stem}.policy.yaml"));
-        files.replace(&path, Some(policy.as_bytes()))?;
+        files.replace(&path, fetched.policy.as_deref().map(str::as_bytes))?;
     }
     files.replace(&signatures, fetched.signatures.as_deref())?;
     let prefix = match options.prefix {
@@ -111,6 +111,13 @@ pub async fn install(
         digest,
         tools,
     })
+}
+
+/// Returns true if the installed file came with a policy file, which belongs to that build only.
+fn had_policy(setup: &HostSetup, location: &str) -> bool {
+    let lock = setup.approvals().and_then(|store| store.lock().read().ok());
+    let source = lock.and_then(|mut lock| lock.sources.remove(location));
+    source.is_some_and(|source| source.policy.is_some())
 }
 
 /// Returns the tools of the file. Fails if the host does not accept the file, or if another file has a tool of the same
