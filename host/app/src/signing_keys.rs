@@ -329,8 +329,11 @@ pub fn trust_policy(setup: &HostSetup) -> Result<TrustPolicy, ToolError> {
             .map_err(fault)?
             .verifying_keys(key)
     };
-    let requires_signature = config.enforcement.require_signature;
-    let policy = TrustPolicy::from_settings(&config.trust, root, requires_signature, load_keys)?;
+    let layers = config.trust_layers;
+    let root = root.map(|root| (root, layers.root));
+    let required_by = config.enforcement.require_signature;
+    let required_by = required_by.then(|| layers.signature.unwrap_or_default());
+    let policy = TrustPolicy::from_settings(&config.trust, root, required_by, load_keys)?;
     // The teams' revoked keys sign nothing any more, whoever trusts them.
     let mut revoked = Vec::new();
     for team in &setup.settings.teams {

@@ -61,7 +61,7 @@ pub use sandbox::{
     BindMount, BindMountError, DEFAULT_MEMORY_MB, DEFAULT_PROCESSES, SandboxMode, SandboxSettings,
 };
 pub use teams::{TeamFeatures, TeamSettings};
-pub use trust::{KeySource, SignerIdentity, TrustRule};
+pub use trust::{KeySource, SignerIdentity, TrustLayer, TrustLayers, TrustRule};
 pub(crate) use web_search::uses_web_search;
 pub use web_search::{
     SEARCH_VARIABLE, WebSearchEndpoint, WebSearchFields, WebSearchProvider, WebSearchSettings,
@@ -116,6 +116,9 @@ pub struct Config {
     pub trust: Vec<TrustRule>,
     /// File with the certificate authorities and logs of keyless signatures: sigstore's `trusted_root.json`.
     pub trust_root: Option<String>,
+    /// The files of the trust settings that are not rules.
+    #[serde(skip)]
+    pub trust_layers: TrustLayers,
     /// Third-party MCP servers. Those of a project are started after a person has accepted the project's file.
     pub mcp: McpSettings,
     /// The model for `mimir run`, `mimir chat` and tools that were granted a model: PROVIDER/MODEL.

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use mimir_core::config::TrustRule;
+use mimir_core::config::{TrustLayer, TrustRule};
 use mimir_registry::signature::{
     BUNDLE_MEDIA_TYPE, KeyAlgorithm, SignatureBundle, SignatureError, Signer, SigningKey,
     TrustPolicy, find_signatures,
@@ -54,9 +54,9 @@ impl PushedTool {
             registry: "*".to_owned(),
             keys: vec![self.key.verifying_key().to_pem()],
             identities: Vec::new(),
-            from_team: false,
+            layer: TrustLayer::default(),
         };
-        let policy = TrustPolicy::from_settings(&[rule], None, false, |_| Ok(Vec::new()))?;
+        let policy = TrustPolicy::from_settings(&[rule], None, None, |_| Ok(Vec::new()))?;
         policy.check(&self.reference, &self.manifest, &found, SystemTime::now())
     }
 }

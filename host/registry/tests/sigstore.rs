@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use mimir_core::config::TrustRule;
+use mimir_core::config::{TrustLayer, TrustRule};
 use mimir_registry::OciDigest;
 use mimir_registry::signature::{
     FoundSignature, KeyAlgorithm, SignatureBundle, Signer, SigningKey, TrustPolicy, TrustRoot,
@@ -91,7 +91,10 @@ fn keyless_policy(root: &Value, subject: &str) -> TrustPolicy {
     }]))
     .unwrap();
     let root = TrustRoot::from_json(root.to_string().as_bytes()).unwrap();
-    TrustPolicy::from_settings(&rules, Some(root), false, |_| Ok(Vec::new())).unwrap()
+    TrustPolicy::from_settings(&rules, Some((root, TrustLayer::User)), None, |_| {
+        Ok(Vec::new())
+    })
+    .unwrap()
 }
 
 #[test]
@@ -119,6 +122,7 @@ fn keyless_bundle_of_sigstore_is_verified() {
     let expected = Signer::Identity {
         issuer: "https://issuer.example.com".to_owned(),
         subject: subject.to_owned(),
+        signed_as: None,
     };
     assert_eq!(
         check(bundle, root, subject, &manifest).unwrap(),

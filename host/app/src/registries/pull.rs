@@ -110,7 +110,7 @@ impl Registries {
             signer: signer.map_err(ToolError::from)?,
             // Signed provenance first.
             provenance: provenance.into_iter().max_by_key(|it| it.signer.is_some()),
-            signatures: found,
+            signatures: self.trust.keep_accepted(reference, &digest, found, now),
             manifest,
         })
     }
@@ -319,10 +319,12 @@ impl InspectedArtifact {
 /// Returns a signer in the form of the lock file.
 pub fn source_signer(signer: Signer) -> SourceSigner {
     match signer {
-        Signer::Key { id, name } => SourceSigner::Key {
+        Signer::Key { id, name, .. } => SourceSigner::Key {
             key: id,
             name: Some(name),
         },
-        Signer::Identity { issuer, subject } => SourceSigner::Identity { issuer, subject },
+        Signer::Identity {
+            issuer, subject, ..
+        } => SourceSigner::Identity { issuer, subject },
     }
 }

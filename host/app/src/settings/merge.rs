@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use mimir_core::config::{
-    AuditFailureMode, Config, EnforcementSettings, ModelAllowList, ProviderSettings,
+    AuditFailureMode, Config, EnforcementSettings, ModelAllowList, ProviderSettings, TrustLayer,
 };
 use mimir_core::policy::{PolicyError, PolicyFile, RuleSource};
 use mimir_core::{Policy, ToolError};
@@ -74,7 +74,8 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
     if let Some(file) = last(|config| !config.roles.is_empty()) {
         config.roles.clone_from(&file.config.roles);
     }
-    config.trust = Config::merge_trust(ascending.iter().map(|file| &file.config));
+    let trust = ascending.iter();
+    config.merge_trust(trust.map(|file| (trust_layer(file), &file.config)));
     for (name, provider) in &mut config.providers {
         let blocks = ascending.iter();
         let blocks = blocks.filter_map(|file| file.config.providers.get(name));
@@ -93,6 +94,14 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
         config.clamp_to(&below_teams(below)?);
     }
     Ok(config)
+}
+
+/// Returns the layer of the trust settings of a file that no team owns.
+fn trust_layer(file: &ConfigFile) -> TrustLayer {
+    match file.owner {
+        ConfigOwner::Project => TrustLayer::Project,
+        _ => TrustLayer::User,
+    }
 }
 
 /// Returns the files in ascending precedence. Environment variables override the others.

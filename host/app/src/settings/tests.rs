@@ -158,6 +158,51 @@ fn team_settings_override_only_the_keys_they_set() {
     assert!(held.audit.keep == 9 && held.audit.log_args);
 }
 
+#[test]
+fn trust_rules_have_the_layers_of_their_files() {
+    let owned = |owner, key: &str, more: &str| ConfigFile {
+        owner,
+        ..file(&format!(
+            "trust: [{{registry: r.example.com/{key}, keys: [/{key}.pub]}}]\n{more}"
+        ))
+        .unwrap()
+    };
+    let files = [
+        owned(ConfigOwner::Machine, "machine", ""),
+        owned(
+            ConfigOwner::JoinedTeam,
+            "first",
+            "enforcement: {requireSignature: true}\n",
+        ),
+        owned(ConfigOwner::JoinedTeam, "second", ""),
+        owned(
+            ConfigOwner::User,
+            "user",
+            "enforcement: {requireSignature: true}\ntrustRoot: /user.json\n",
+        ),
+        owned(
+            ConfigOwner::Project,
+            "project",
+            "trustRoot: /project.json\n",
+        ),
+    ];
+    let merged = merge::merge_layers(&files).unwrap();
+    let mut rules: Vec<_> = merged.trust.iter().collect();
+    rules.sort_by_key(|rule| std::cmp::Reverse(rule.layer));
+    let keys: Vec<_> = rules.iter().map(|rule| rule.keys[0].as_str()).collect();
+    let expected = [
+        "/machine.pub",
+        "/first.pub",
+        "/second.pub",
+        "/user.pub",
+        "/project.pub",
+    ];
+    assert_eq!(keys, expected);
+    assert_eq!(merged.trust_layers.signature, Some(rules[1].layer));
+    assert_eq!(merged.trust_root.as_deref(), Some("/user.json"));
+    assert_eq!(merged.trust_layers.root, rules[3].layer);
+}
+
 /// A machine with its team file in `folder`.
 #[cfg(unix)]
 fn machine(folder: &std::path::Path) -> (UserDirs, WorkspaceFolder, PathBuf) {

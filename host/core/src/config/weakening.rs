@@ -141,6 +141,7 @@ impl Config {
         // Nor may a checkout decide whose signatures count.
         self.trust.clone_from(&below.trust);
         self.trust_root.clone_from(&below.trust_root);
+        self.trust_layers = below.trust_layers;
         self.roles.clone_from(&below.roles);
         self.mcp.clamp_to(&below.mcp);
         // Searches, memories, conversations and API keys must not be sent to an address from a file that is not

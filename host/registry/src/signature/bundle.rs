@@ -76,7 +76,7 @@ struct RawCertificate {
 }
 
 impl SignatureBundle {
-    /// Signs the manifest with this digest. `name` is what the signer calls the artifact; it proves nothing.
+    /// Signs the manifest with this digest. If `name` is a reference, the signature counts in this repository only.
     ///
     /// ```
     /// use mimir_registry::OciDigest;

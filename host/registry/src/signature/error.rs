@@ -40,7 +40,8 @@ pub enum SignatureError {
     },
     /// A signature is required, and no rule says whose.
     #[error(
-        "signatures are required (`enforcement.requireSignature`), and no `trust` rule covers {artifact}"
+        "signatures are required (`enforcement.requireSignature`), and no `trust` rule of the file that requires them, \
+         or of one above it, covers {artifact}"
     )]
     NoRule {
         /// Reference and digest of the artifact.
@@ -53,6 +54,12 @@ pub enum SignatureError {
         artifact: String,
         /// The reason for each signature.
         reasons: Vec<String>,
+    },
+    /// A signature names another repository than that of the artifact.
+    #[error("it is the signature of {signed}, which is in another repository")]
+    OtherRepository {
+        /// The signed name.
+        signed: String,
     },
     /// The registry failed while signatures were read.
     #[error(transparent)]
@@ -114,6 +121,7 @@ impl From<SignatureError> for ToolError {
             SignatureError::Unsigned { .. }
             | SignatureError::NoRule { .. }
             | SignatureError::Untrusted { .. }
+            | SignatureError::OtherRepository { .. }
             | SignatureError::UnknownKey => ToolErrorCode::PolicyDenied,
             SignatureError::PasswordRequired | SignatureError::WrongPassword => {
                 ToolErrorCode::PermissionDenied

@@ -8,14 +8,20 @@ use super::bundle::{BUNDLE_MEDIA_TYPE, OLD_BUNDLE_MEDIA_TYPE, SignatureBundle, S
 use super::dsse::DsseEnvelope;
 use super::log_entry::{DecimalNumber, InclusionPromise, LogEntry, LogEntryKind, LogId};
 use super::statement::{InTotoStatement, STATEMENT_PAYLOAD};
-use super::{MAX_BUNDLE, SignatureError, pem};
+use super::{SignatureError, pem};
 use crate::client::RegistryClient;
 use crate::digest::OciDigest;
 use crate::manifest::{Descriptor, OciManifest};
 use crate::reference::OciReference;
 
-/// Maximum number of signatures of an artifact that are read, so that a flood of them ends.
+/// Maximum number of referrers of an artifact that are read, so that a flood of them ends.
 const MAX_SIGNATURES: usize = 64;
+/// Maximum number of signatures in the older form that are read.
+const MAX_OLD_SIGNATURES: usize = 16;
+/// Maximum size in bytes of the bundle of one signature or attestation.
+pub(super) const MAX_SIGNATURE_SIZE: u64 = 1 << 20;
+/// Maximum size in bytes of all bundles of an artifact.
+const MAX_TOTAL_SIZE: u64 = 8 << 20;
 /// Media type and type of the payload of a signature in the older form.
 const SIMPLE_SIGNING: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 const SIMPLE_SIGNING_TYPE: &str = "cosign container image signature";
@@ -90,6 +96,20 @@ impl SignedContent {
         }
     }
 
+    /// Returns what the signer calls the artifact.
+    pub fn signed_name(&self) -> Option<String> {
+        match self {
+            Self::Envelope(envelope) => {
+                let payload = envelope.unverified_payload().ok()?;
+                InTotoStatement::parse(&payload).ok()?.into_name()
+            }
+            Self::Simple { payload, .. } => {
+                let payload: SimplePayload = serde_json::from_slice(payload).ok()?;
+                payload.critical.identity.reference
+            }
+        }
+    }
+
     /// Returns true for a statement that is not about signing, such as provenance.
     pub fn is_attestation(&self) -> bool {
         let Self::Envelope(envelope) = self else {
@@ -104,12 +124,17 @@ impl SignedContent {
 impl FoundSignature {
     /// Creates a signature from a bundle that was not read from a registry, such as one in a file.
     pub fn from_bundle(location: impl Into<String>, bundle: SignatureBundle) -> Self {
+        let content = FoundContent {
+            signed: SignedContent::Envelope(bundle.envelope),
+            material: bundle.material,
+        };
+        Self::from_content(location, content)
+    }
+
+    pub(super) fn from_content(location: impl Into<String>, content: FoundContent) -> Self {
         Self {
             location: location.into(),
-            content: Ok(FoundContent {
-                signed: SignedContent::Envelope(bundle.envelope),
-                material: bundle.material,
-            }),
+            content: Ok(content),
         }
     }
 
@@ -139,12 +164,13 @@ pub async fn find_signatures(
     manifest: &OciDigest,
 ) -> Result<Vec<FoundSignature>, SignatureError> {
     let mut found = Vec::new();
-    let referrers = client.referrers(reference, manifest).await?;
-    for referrer in referrers.iter().filter(|it| may_be_bundle(it)) {
-        if found.len() >= MAX_SIGNATURES {
-            break;
-        }
-        let bundle = read_bundle(client, reference, referrer).await;
+    let mut referrers = client.referrers(reference, manifest).await?;
+    referrers.retain(may_be_bundle);
+    // Those that say what they are first.
+    referrers.sort_by_key(|referrer| referrer.artifact_type.is_none());
+    let mut budget = MAX_TOTAL_SIZE;
+    for referrer in referrers.iter().take(MAX_SIGNATURES) {
+        let bundle = read_bundle(client, reference, referrer, &mut budget).await;
         match bundle {
             Ok(None) => {}
             Ok(Some(bundle)) => found.push(FoundSignature::from_bundle(
@@ -158,7 +184,6 @@ pub async fn find_signatures(
         }
     }
     found.extend(old_signatures(client, reference, manifest).await?);
-    found.truncate(MAX_SIGNATURES);
     Ok(found)
 }
 
@@ -178,6 +203,7 @@ async fn read_bundle(
     client: &RegistryClient,
     reference: &OciReference,
     referrer: &Descriptor,
+    budget: &mut u64,
 ) -> Result<Option<SignatureBundle>, SignatureError> {
     let reference = reference.with_digest(referrer.digest);
     let OciManifest::Image(manifest) = client.manifest(&reference).await?.parsed else {
@@ -187,10 +213,27 @@ async fn read_bundle(
     let Some(layer) = layers.find(|layer| is_bundle_media_type(&layer.media_type)) else {
         return Ok(None);
     };
+    take_from_budget(layer.size, budget)?;
     let json = client
-        .read_blob(&reference, layer, MAX_BUNDLE as u64)
+        .read_blob(&reference, layer, MAX_SIGNATURE_SIZE)
         .await?;
     SignatureBundle::from_json(&json).map(Some)
+}
+
+/// Takes the size of a bundle from the number of bytes that may still be read.
+fn take_from_budget(size: u64, budget: &mut u64) -> Result<(), SignatureError> {
+    let too_large = |what: &str, limit| {
+        let limit = mimir_core::text::bytes(limit);
+        Err(malformed(&format!("{what} larger than {limit}")))
+    };
+    if size > MAX_SIGNATURE_SIZE {
+        return too_large("it is", MAX_SIGNATURE_SIZE);
+    }
+    let Some(rest) = budget.checked_sub(size) else {
+        return too_large("with those before it, the signatures are", MAX_TOTAL_SIZE);
+    };
+    *budget = rest;
+    Ok(())
 }
 
 /// Reads the signatures in the tag `sha256-<hex>.sig`.
@@ -212,7 +255,7 @@ async fn old_signatures(
     let layers = signatures.layers.iter();
     let layers = layers.filter(|layer| layer.media_type == SIMPLE_SIGNING);
     let mut found = Vec::new();
-    for layer in layers.take(MAX_SIGNATURES) {
+    for layer in layers.take(MAX_OLD_SIGNATURES) {
         let payload = client.read_blob(&reference, layer, MAX_PAYLOAD).await;
         let content = payload.map_err(SignatureError::from);
         let content = content.and_then(|payload| simple_signature(payload, &layer.annotations));
@@ -299,8 +342,16 @@ struct SimplePayload {
 #[derive(Deserialize)]
 struct CriticalPart {
     image: CriticalImage,
+    #[serde(default)]
+    identity: CriticalIdentity,
     #[serde(rename = "type")]
     payload_type: String,
+}
+
+#[derive(Default, Deserialize)]
+struct CriticalIdentity {
+    #[serde(rename = "docker-reference")]
+    reference: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -319,4 +370,28 @@ fn check_simple_payload(payload: &[u8], manifest: &OciDigest) -> Result<(), Sign
         return Err(malformed("it is about another artifact"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bundles_are_limited_one_by_one_and_together() {
+        let mut budget = MAX_TOTAL_SIZE;
+        let error = take_from_budget(u64::MAX, &mut budget).unwrap_err();
+        assert!(error.to_string().contains("it is larger than"), "{error}");
+        let mut taken = 0;
+        let error = loop {
+            match take_from_budget(MAX_SIGNATURE_SIZE, &mut budget) {
+                Ok(()) => taken += MAX_SIGNATURE_SIZE,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(taken, MAX_TOTAL_SIZE);
+        assert!(
+            error.to_string().contains("with those before it"),
+            "{error}"
+        );
+    }
 }

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use mimir_core::config::TrustLayer;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, CustomExtension, DnType,
     ExtendedKeyUsagePurpose, IsCa, KeyPair, SanType, date_time_ymd,
@@ -166,6 +167,7 @@ struct KeylessVector {
     envelope: DsseEnvelope,
     entry: LogEntry,
     trust: Value,
+    layer: TrustLayer,
     root: Value,
     now: SystemTime,
 }
@@ -199,6 +201,7 @@ impl KeylessVector {
             trust: json!([{"registry": "registry.example.com/*", "identities": [
                 {"issuer": ISSUER, "subject": "https://code.example.com/acme/**"},
             ]}]),
+            layer: TrustLayer::User,
             root,
             now: SystemTime::UNIX_EPOCH + Duration::from_secs(TIME + 30 * DAY),
             authority,
@@ -233,10 +236,14 @@ impl KeylessVector {
     fn policy(&self) -> TrustPolicy {
         let root = match &self.root {
             Value::Null => None,
-            root => Some(TrustRoot::from_json(root.to_string().as_bytes()).unwrap()),
+            root => {
+                let root = TrustRoot::from_json(root.to_string().as_bytes()).unwrap();
+                Some((root, TrustLayer::User))
+            }
         };
-        let rules = rules(self.trust.clone());
-        TrustPolicy::from_settings(&rules, root, false, |_| unreachable!()).unwrap()
+        let mut rules = rules(self.trust.clone());
+        rules.iter_mut().for_each(|rule| rule.layer = self.layer);
+        TrustPolicy::from_settings(&rules, root, None, |_| unreachable!()).unwrap()
     }
 
     fn check(&self) -> Result<Option<Signer>, SignatureError> {
@@ -257,11 +264,25 @@ impl KeylessVector {
 }
 
 #[test]
+fn trust_root_of_a_layer_below_the_rule_does_not_count() {
+    let mut vector = KeylessVector::new();
+    assert!(vector.check().is_ok());
+    // The authority of a user issues certificates for every identity that a team trusts.
+    vector.layer = TrustLayer::Team(1);
+    let error = vector.check().unwrap_err().to_string();
+    assert!(
+        error.contains("`trustRoot` is not set in the file"),
+        "{error}"
+    );
+}
+
+#[test]
 fn keyless_signature_is_accepted_with_its_identity() {
     let signer = KeylessVector::new().check().unwrap();
     let expected = Signer::Identity {
         issuer: ISSUER.to_owned(),
         subject: SUBJECT.to_owned(),
+        signed_as: None,
     };
     assert_eq!(signer, Some(expected));
     // An email address, and the issuer in the older extension only.
@@ -625,6 +646,11 @@ fn older_keyless_signature_is_verified() {
             payload.as_bytes().to_vec(),
             &annotations,
         )];
+        // Through the file beside the component, so that the certificate and the log entry are stored, too.
+        let stored = StoredSignatures::new(b"the manifest", &found).unwrap();
+        let stored = StoredSignatures::from_json(&stored.to_json().unwrap()).unwrap();
+        let found = stored.found().unwrap();
+        assert_eq!(found.len(), 1);
         vector
             .policy()
             .check(&reference(), &manifest(), &found, vector.now)

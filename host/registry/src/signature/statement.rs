@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 
 use super::SignatureError;
 use crate::digest::OciDigest;
+use crate::reference::OciReference;
 
 /// Payload type of a statement in an envelope.
 pub(super) const STATEMENT_PAYLOAD: &str = "application/vnd.in-toto+json";
@@ -31,6 +32,7 @@ pub(super) struct InTotoStatement<'a> {
 
 #[derive(Deserialize)]
 struct StatementSubject {
+    name: Option<String>,
     digest: SubjectDigest,
 }
 
@@ -60,6 +62,11 @@ impl<'a> InTotoStatement<'a> {
         digests.any(|digest| digest.as_ref() == Some(&hex))
     }
 
+    /// Returns the name of the only subject.
+    pub fn into_name(self) -> Option<String> {
+        self.subject.into_iter().next()?.name
+    }
+
     /// Returns true if the statement signs artifacts, and says nothing else about them.
     pub fn is_signing(&self) -> bool {
         self.predicate_type == SIGN_PREDICATE
@@ -83,6 +90,35 @@ impl<'a> InTotoStatement<'a> {
             ));
         }
         Ok(())
+    }
+}
+
+/// Compares a signed name with the reference of the artifact. A signature of another tag of the repository counts, and its
+/// name is returned. A name that is not a reference says nothing about the place of the artifact.
+pub(super) fn check_signed_name(
+    name: &str,
+    reference: &OciReference,
+) -> Result<Option<String>, SignatureError> {
+    let Ok(signed) = name.parse::<OciReference>() else {
+        return Ok(None);
+    };
+    let place = |reference: &OciReference| {
+        let (registry, repository) = (reference.registry(), reference.repository());
+        format!("{registry}/{repository}")
+    };
+    if place(&signed) != place(reference) {
+        return Err(SignatureError::OtherRepository {
+            signed: signed.to_string(),
+        });
+    }
+    // Parsing completes a missing tag.
+    let tagged = name.split_once('@').map_or(name, |(name, _)| name);
+    let has_tag = tagged.rsplit('/').next().is_some_and(|it| it.contains(':'));
+    match (signed.tag(), reference.tag()) {
+        (Some(signed), Some(tag)) if has_tag && signed != tag => {
+            Ok(Some(format!("{}:{signed}", place(reference))))
+        }
+        _ => Ok(None),
     }
 }
 

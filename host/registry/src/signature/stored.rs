@@ -2,11 +2,14 @@
 
 use std::time::SystemTime;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::bundle::SignatureBundle;
-use super::find::{FoundSignature, SignedContent};
+use super::bundle::{SignatureBundle, SigningMaterial};
+use super::find::{FoundContent, FoundSignature, SignedContent};
+use super::log_entry::LogEntry;
 use super::trust_policy::{Signer, TrustPolicy};
 use super::{MAX_BUNDLE, SignatureError};
 use crate::digest::OciDigest;
@@ -15,36 +18,137 @@ use crate::reference::OciReference;
 
 /// The kind of the data in errors.
 const STORED: &str = "file with the stored signatures";
+/// Maximum number of signatures in the file. Few are needed: one that the trust policy accepts is enough.
+const MAX_STORED: usize = 8;
+/// Location of its signatures in errors.
+const LOCATION: &str = "stored signature";
 
 /// A manifest with its signatures. Nothing in it is trusted before [`StoredSignatures::verify`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct StoredSignatures {
     /// The manifest as the registry sent it, because its digest is over these bytes.
     manifest: String,
     /// Sigstore bundles.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     signatures: Vec<Value>,
+    /// Signatures in the older form.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    older_signatures: Vec<OlderSignature>,
+}
+
+/// A signature in the older form, with what verifies it. All bytes are in Base64.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct OlderSignature {
+    payload: String,
+    signature: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    certificate: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    chain: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    log_entries: Vec<LogEntry>,
+}
+
+impl OlderSignature {
+    fn new(payload: &[u8], signature: &[u8], material: &SigningMaterial) -> Self {
+        let certificate = material.certificate.as_ref();
+        Self {
+            payload: STANDARD.encode(payload),
+            signature: STANDARD.encode(signature),
+            certificate: certificate.map(|certificate| STANDARD.encode(certificate)),
+            chain: material
+                .chain
+                .iter()
+                .map(|it| STANDARD.encode(it))
+                .collect(),
+            log_entries: material.log_entries.clone(),
+        }
+    }
+
+    fn to_found(&self) -> Result<FoundSignature, SignatureError> {
+        let decode = |text: &String| {
+            let bytes = STANDARD.decode(text);
+            bytes.map_err(|_| SignatureError::malformed(STORED, "a signature is not Base64"))
+        };
+        let content = FoundContent {
+            signed: SignedContent::Simple {
+                payload: decode(&self.payload)?,
+                signature: decode(&self.signature)?,
+            },
+            material: SigningMaterial {
+                key_hint: None,
+                certificate: self.certificate.as_ref().map(decode).transpose()?,
+                chain: self.chain.iter().map(decode).collect::<Result<_, _>>()?,
+                log_entries: self.log_entries.clone(),
+            },
+        };
+        Ok(FoundSignature::from_content(LOCATION, content))
+    }
 }
 
 impl StoredSignatures {
     /// Maximum size of the file in bytes.
     pub const MAX_SIZE: u64 = MAX_BUNDLE as u64;
 
-    /// Creates the content of the file. Signatures in the older form are left out, because they are no bundles: the
-    /// artifact is then verified with its registry only.
+    /// Creates the content of the file, with the first signatures of the manifest that fit into it. Anybody who may push
+    /// can add signatures, so callers pass those that the trust policy accepts.
+    ///
+    /// # Errors
+    /// The manifest is not text, or neither it nor one of its signatures fits into the file.
     pub fn new(manifest: &[u8], found: &[FoundSignature]) -> Result<Self, SignatureError> {
+        let digest = OciDigest::of_bytes(manifest);
         let manifest = std::str::from_utf8(manifest)
             .map_err(|_| SignatureError::malformed("manifest", "it is not UTF-8"))?;
-        let mut signatures = Vec::new();
-        for bundle in found.iter().filter_map(FoundSignature::to_bundle) {
-            let bundle = serde_json::from_slice(&bundle.to_json()?);
-            signatures.push(bundle.map_err(|error| SignatureError::malformed(STORED, error))?);
-        }
-        Ok(Self {
+        let mut stored = Self {
             manifest: manifest.to_owned(),
-            signatures,
-        })
+            signatures: Vec::new(),
+            older_signatures: Vec::new(),
+        };
+        stored.to_json()?;
+        let contents = found.iter().filter_map(|found| found.content.as_ref().ok());
+        let contents = contents.filter(|content| content.signed.check_signs(&digest).is_ok());
+        let mut too_large = None;
+        for content in contents {
+            if stored.count() >= MAX_STORED {
+                break;
+            }
+            let before = stored.clone();
+            stored.add(content)?;
+            if let Err(error) = stored.to_json() {
+                stored = before;
+                too_large.get_or_insert(error);
+            }
+        }
+        match too_large {
+            Some(error) if stored.count() == 0 => Err(error),
+            _ => Ok(stored),
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.signatures.len() + self.older_signatures.len()
+    }
+
+    fn add(&mut self, content: &FoundContent) -> Result<(), SignatureError> {
+        let material = &content.material;
+        match &content.signed {
+            SignedContent::Envelope(envelope) => {
+                let bundle = SignatureBundle {
+                    envelope: envelope.clone(),
+                    material: material.clone(),
+                };
+                let bundle = serde_json::from_slice(&bundle.to_json()?);
+                let bundle = bundle.map_err(|error| SignatureError::malformed(STORED, error))?;
+                self.signatures.push(bundle);
+            }
+            SignedContent::Simple { payload, signature } => {
+                let older = OlderSignature::new(payload, signature, material);
+                self.older_signatures.push(older);
+            }
+        }
+        Ok(())
     }
 
     /// Parses the file.
@@ -52,10 +156,16 @@ impl StoredSignatures {
         serde_json::from_slice(json).map_err(|error| SignatureError::malformed(STORED, error))
     }
 
-    /// Returns the content of the file.
+    /// Returns the content of the file. Fails if it is larger than [`Self::MAX_SIZE`], because it could not be read again.
     pub fn to_json(&self) -> Result<Vec<u8>, SignatureError> {
         let json = serde_json::to_vec_pretty(self);
-        json.map_err(|error| SignatureError::malformed(STORED, error))
+        let json = json.map_err(|error| SignatureError::malformed(STORED, error))?;
+        if json.len() as u64 > Self::MAX_SIZE {
+            let limit = mimir_core::text::bytes(Self::MAX_SIZE);
+            let why = format!("with this manifest and signature, it is larger than {limit}");
+            return Err(SignatureError::malformed(STORED, why));
+        }
+        Ok(json)
     }
 
     /// Verifies that the stored manifest has the digest `manifest`, that it contains the component `layer`, and that the
@@ -82,36 +192,30 @@ impl StoredSignatures {
                 "its manifest is that of another component",
             ));
         }
+        policy.check(reference, manifest, &self.found()?, now)
+    }
+
+    /// Returns the stored signatures.
+    pub(super) fn found(&self) -> Result<Vec<FoundSignature>, SignatureError> {
         let mut found = Vec::new();
         for bundle in &self.signatures {
             let json = serde_json::to_vec(bundle);
             let json = json.map_err(|error| SignatureError::malformed(STORED, error))?;
             found.push(FoundSignature::from_bundle(
-                "stored signature",
+                LOCATION,
                 SignatureBundle::from_json(&json)?,
             ));
         }
-        policy.check(reference, manifest, &found, now)
-    }
-}
-
-impl FoundSignature {
-    /// Returns the signature as a bundle; `None` for the older form, and for a signature that cannot be read.
-    pub fn to_bundle(&self) -> Option<SignatureBundle> {
-        let content = self.content.as_ref().ok()?;
-        match &content.signed {
-            SignedContent::Envelope(envelope) => Some(SignatureBundle {
-                envelope: envelope.clone(),
-                material: content.material.clone(),
-            }),
-            SignedContent::Simple { .. } => None,
+        for older in &self.older_signatures {
+            found.push(older.to_found()?);
         }
+        Ok(found)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use mimir_core::config::TrustRule;
+    use mimir_core::config::{TrustLayer, TrustRule};
 
     use super::*;
     use crate::signature::{KeyAlgorithm, SigningKey};
@@ -121,9 +225,9 @@ mod tests {
             registry: "registry.example.com/*".to_owned(),
             keys: vec![key.verifying_key().to_pem()],
             identities: Vec::new(),
-            from_team: false,
+            layer: TrustLayer::default(),
         };
-        TrustPolicy::from_settings(&[rule], None, false, |_| Ok(Vec::new())).unwrap()
+        TrustPolicy::from_settings(&[rule], None, None, |_| Ok(Vec::new())).unwrap()
     }
 
     #[test]
@@ -167,5 +271,74 @@ mod tests {
         let unsigned = StoredSignatures::new(text.as_bytes(), &[]).unwrap();
         let error = verify(&unsigned, &key, &manifest, &layer).unwrap_err();
         assert!(matches!(error, SignatureError::Unsigned { .. }), "{error}");
+    }
+    #[test]
+    fn stored_signatures_are_few_and_those_of_strangers_are_left_out() {
+        let text = br#"{"schemaVersion":2}"#;
+        let manifest = OciDigest::of_bytes(text);
+        let reference: OciReference = "registry.example.com/acme/weather:1".parse().unwrap();
+        let [key, stranger] =
+            [(); 2].map(|()| SigningKey::generate(KeyAlgorithm::Ed25519).unwrap());
+        let signed = |key, name: &str| {
+            let bundle = SignatureBundle::sign_manifest(&manifest, name, key).unwrap();
+            FoundSignature::from_bundle("test", bundle)
+        };
+        let padding = "x".repeat(600_000);
+        let mut found: Vec<_> = (0..9).map(|_| signed(&stranger, &padding)).collect();
+        found.push(signed(&key, "weather"));
+        let now = SystemTime::now();
+        let kept = policy(&key).keep_accepted(&reference, &manifest, found.clone(), now);
+        assert_eq!(kept.len(), 1);
+        let stored = StoredSignatures::new(text, &kept).unwrap();
+        assert_eq!(stored.signatures.len(), 1);
+        // Without a rule, everything is kept that fits.
+        let none = TrustPolicy::default();
+        let kept = none.keep_accepted(&reference, &manifest, found, now);
+        assert_eq!(kept.len(), 10);
+        let stored = StoredSignatures::new(text, &kept).unwrap();
+        let json = stored.to_json().unwrap();
+        assert!(json.len() as u64 <= StoredSignatures::MAX_SIZE);
+        assert!((2..=MAX_STORED).contains(&stored.count()));
+        // Nor a manifest that could not be read again.
+        let large = "x".repeat(StoredSignatures::MAX_SIZE as usize);
+        let error = StoredSignatures::new(large.as_bytes(), &[]).unwrap_err();
+        assert!(error.to_string().contains("larger than"), "{error}");
+    }
+
+    #[test]
+    fn stored_signatures_in_the_older_form_verify() {
+        let layer = OciDigest::of_bytes(b"component");
+        let text = format!(
+            r#"{{"schemaVersion":2,"config":{{"mediaType":"application/vnd.wasm.config.v0+json","digest":"{layer}","size":2}},
+               "layers":[{{"mediaType":"application/wasm","digest":"{layer}","size":9}}]}}"#
+        );
+        let manifest = OciDigest::of_bytes(text.as_bytes());
+        let reference: OciReference = "registry.example.com/acme/weather:1".parse().unwrap();
+        let [key, other] = [(); 2].map(|()| SigningKey::generate(KeyAlgorithm::EcdsaP256).unwrap());
+        let payload = serde_json::json!({"critical": {
+            "identity": {"docker-reference": "registry.example.com/acme/weather"},
+            "image": {"docker-manifest-digest": manifest.to_string()},
+            "type": "cosign container image signature",
+        }})
+        .to_string();
+        let signature = STANDARD.encode(key.sign(payload.as_bytes()).unwrap());
+        let annotations = [("dev.cosignproject.cosign/signature", signature.as_str())];
+        let found = FoundSignature::from_simple(payload.into_bytes(), &annotations);
+        let stored = StoredSignatures::new(text.as_bytes(), &[found]).unwrap();
+        let stored = StoredSignatures::from_json(&stored.to_json().unwrap()).unwrap();
+        let verify = |key, reference: &OciReference| {
+            stored.verify(
+                &policy(key),
+                reference,
+                &manifest,
+                &layer,
+                SystemTime::now(),
+            )
+        };
+        assert!(matches!(verify(&key, &reference), Ok(Some(_))));
+        assert!(verify(&other, &reference).is_err());
+        let elsewhere = "registry.example.com/acme/mail:1".parse().unwrap();
+        let error = verify(&key, &elsewhere).unwrap_err().to_string();
+        assert!(error.contains("in another repository"), "{error}");
     }
 }

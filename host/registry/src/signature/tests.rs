@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use mimir_core::config::TrustRule;
+use mimir_core::config::{TrustLayer, TrustRule};
 use serde_json::{Value, json};
 
 use super::*;
@@ -34,7 +34,7 @@ fn policy_of(keys: &[&SigningKey]) -> TrustPolicy {
         .map(|key| key.verifying_key().to_pem())
         .collect();
     let rules = rules(json!([{"registry": "registry.example.com/acme/*", "keys": keys}]));
-    TrustPolicy::from_settings(&rules, None, false, |_| unreachable!("all keys are PEM")).unwrap()
+    TrustPolicy::from_settings(&rules, None, None, |_| unreachable!("all keys are PEM")).unwrap()
 }
 
 fn found(bundle: &SignatureBundle) -> FoundSignature {
@@ -194,7 +194,15 @@ fn signed_manifest_is_accepted_with_its_signer() {
         let signer = check_json(&policy_of(&[&key]), &bundle_json(&key)).unwrap();
         let id = key.verifying_key().id();
         let name = id[..12].to_owned();
-        assert_eq!(signer, Some(Signer::Key { id, name }));
+        let signed_as = None;
+        assert_eq!(
+            signer,
+            Some(Signer::Key {
+                id,
+                name,
+                signed_as
+            })
+        );
     }
 }
 
@@ -474,7 +482,7 @@ fn most_specific_rule_counts_and_teams_come_first() {
         {"registry": "registry.example.com/acme/*", "keys": [pem(&general)]},
     ]));
     let check = |settings: &[TrustRule], key: &SigningKey, reference: &str| {
-        let policy = TrustPolicy::from_settings(settings, None, false, |_| unreachable!()).unwrap();
+        let policy = TrustPolicy::from_settings(settings, None, None, |_| unreachable!()).unwrap();
         let bundle = SignatureBundle::sign_manifest(&manifest(), "", key).unwrap();
         let reference = reference.parse().unwrap();
         policy
@@ -495,12 +503,122 @@ fn most_specific_rule_counts_and_teams_come_first() {
     assert!(!check(&settings, &special, "other.example.com/x/y"));
     // A user's rule, even a more specific one, does not replace the team's.
     settings.push(TrustRule {
-        from_team: true,
+        layer: TrustLayer::Team(1),
         ..rules(json!([{"registry": "registry.example.com/*", "keys": [pem(&team)]}])).remove(0)
     });
     assert!(check(&settings, &team, weather));
     assert!(!check(&settings, &special, weather));
     assert!(check(&settings, &general, "other.example.com/x/y"));
+}
+
+/// Returns a rule of a layer that trusts one key.
+fn rule(layer: TrustLayer, registry: &str, key: &SigningKey) -> TrustRule {
+    let keys = [key.verifying_key().to_pem()];
+    TrustRule {
+        layer,
+        ..rules(json!([{"registry": registry, "keys": keys}])).remove(0)
+    }
+}
+
+/// Checks a manifest that `key` has signed under `name`.
+fn check_signed_by(
+    settings: &[TrustRule],
+    required_by: Option<TrustLayer>,
+    key: &SigningKey,
+    name: &str,
+) -> Result<Option<Signer>, SignatureError> {
+    let load = |_: &str| unreachable!();
+    let policy = TrustPolicy::from_settings(settings, None, required_by, load).unwrap();
+    let bundle = SignatureBundle::sign_manifest(&manifest(), name, key).unwrap();
+    let now = SystemTime::now();
+    policy.check(&reference(), &manifest(), &[found(&bundle)], now)
+}
+
+#[test]
+fn rule_of_a_layer_above_is_not_replaced_by_a_more_specific_one() {
+    let [machine, own] = [(); 2].map(|()| key(KeyAlgorithm::Ed25519));
+    let layers = [
+        TrustLayer::Project,
+        TrustLayer::User,
+        TrustLayer::Team(1),
+        TrustLayer::Team(2),
+    ];
+    // A team that the user has joined, and the user's own file, come after the machine's file.
+    for pair in layers.windows(2) {
+        for first in [0, 1] {
+            let mut settings = vec![
+                rule(pair[1], "registry.example.com/*", &machine),
+                rule(pair[0], "registry.example.com/acme/weather", &own),
+            ];
+            settings.rotate_left(first);
+            let check = |key| check_signed_by(&settings, None, key, "");
+            assert!(check(&machine).is_ok(), "{pair:?}");
+            let error = check(&own).unwrap_err();
+            assert!(matches!(error, SignatureError::Untrusted { .. }), "{error}");
+        }
+    }
+}
+
+#[test]
+fn required_signature_needs_a_rule_of_the_same_layer_or_above() {
+    let key = key(KeyAlgorithm::Ed25519);
+    let required = Some(TrustLayer::Team(1));
+    let check = |layer| {
+        let settings = [rule(layer, "registry.example.com/acme/*", &key)];
+        check_signed_by(&settings, required, &key, "")
+    };
+    for layer in [TrustLayer::Project, TrustLayer::User] {
+        let error = check(layer).unwrap_err();
+        assert!(matches!(error, SignatureError::NoRule { .. }), "{error}");
+    }
+    for layer in [TrustLayer::Team(1), TrustLayer::Team(2)] {
+        assert!(matches!(check(layer), Ok(Some(_))), "{layer:?}");
+    }
+}
+
+#[test]
+fn signature_of_another_repository_is_refused_and_another_tag_is_reported() {
+    let key = key(KeyAlgorithm::Ed25519);
+    let settings = [rule(TrustLayer::User, "*", &key)];
+    let check = |name: &str| check_signed_by(&settings, None, &key, name);
+    let signed_as = |name: &str| {
+        let signer = check(name).unwrap().unwrap();
+        signer.signed_as().map(str::to_owned)
+    };
+    let digest = manifest();
+    for name in [
+        "",
+        "weather",
+        "acme/other",
+        "registry.example.com/acme/weather",
+        "registry.example.com/acme/weather:1.2",
+        "registry.example.com:443/acme/weather:1.2",
+        &format!("registry.example.com/acme/weather@{digest}"),
+    ] {
+        assert_eq!(signed_as(name), None, "{name}");
+    }
+    let other = "registry.example.com/acme/weather:1.1";
+    assert_eq!(signed_as(other).as_deref(), Some(other));
+    let signer = check(other).unwrap().unwrap();
+    let shown = format!("signed as {other}");
+    assert!(signer.to_string().ends_with(&shown), "{signer}");
+    for name in [
+        "registry.example.com/acme/mail:1.2",
+        "registry.example.com/acme/mail",
+        "registry.example.com:5000/acme/weather:1.2",
+        "other.example.com/acme/weather:1.2",
+        &format!("registry.example.com/acme/mail@{digest}"),
+    ] {
+        let error = check(name).unwrap_err().to_string();
+        assert!(error.contains("in another repository"), "{error}");
+    }
+    // A signature of this tag comes before one of another.
+    let bundles = [other, "registry.example.com/acme/weather:1.2"]
+        .map(|name| SignatureBundle::sign_manifest(&manifest(), name, &key).unwrap());
+    let bundles = bundles.map(|bundle| found(&bundle));
+    let policy = policy_of(&[&key]);
+    let signer = policy.check(&reference(), &manifest(), &bundles, SystemTime::now());
+    assert_eq!(signer.unwrap().unwrap().signed_as(), None);
 }
 
 #[test]
@@ -521,7 +639,8 @@ fn unsigned_artifacts_are_refused_where_a_signature_is_required() {
         check(&policy, "registry.example.com/other/weather"),
         Ok(None)
     ));
-    let strict = TrustPolicy::from_settings(&[], None, true, |_| unreachable!()).unwrap();
+    let strict =
+        TrustPolicy::from_settings(&[], None, Some(TrustLayer::User), |_| unreachable!()).unwrap();
     let error = check(&strict, "registry.example.com/other/weather").unwrap_err();
     assert!(matches!(error, SignatureError::NoRule { .. }));
 }
@@ -537,11 +656,11 @@ fn names_of_keys_are_loaded_but_not_for_teams() {
             key: key.verifying_key().clone(),
         }])
     };
-    let policy = TrustPolicy::from_settings(&settings, None, false, load).unwrap();
+    let policy = TrustPolicy::from_settings(&settings, None, None, load).unwrap();
     let signer = check_json(&policy, &bundle_json(&key)).unwrap().unwrap();
     assert!(signer.to_string().starts_with("release (key "), "{signer}");
-    settings[0].from_team = true;
-    let error = TrustPolicy::from_settings(&settings, None, false, load).unwrap_err();
+    settings[0].layer = TrustLayer::Team(1);
+    let error = TrustPolicy::from_settings(&settings, None, None, load).unwrap_err();
     assert!(
         error
             .to_string()

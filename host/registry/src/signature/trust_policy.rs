@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
-use mimir_core::config::{KeySource, SignerIdentity, TrustRule};
+use mimir_core::config::{KeySource, SignerIdentity, TrustLayer, TrustRule};
 use serde::{Deserialize, Serialize};
 
 use super::SignatureError;
@@ -15,6 +15,7 @@ use super::key::VerifyingKey;
 use super::log_entry::LoggedSignature;
 use super::pattern::{Wildcard, matches, specificity};
 use super::provenance::Provenance;
+use super::statement::check_signed_name;
 use super::trust_root::TrustRoot;
 use crate::digest::OciDigest;
 use crate::reference::OciReference;
@@ -36,6 +37,9 @@ pub enum Signer {
         id: String,
         /// Its name in the settings.
         name: String,
+        /// The name in the signature, if its tag is not that of the checked reference.
+        #[serde(default, rename = "signedAs", skip_serializing_if = "Option::is_none")]
+        signed_as: Option<String>,
     },
     /// An identity of the trust settings, from a certificate.
     Identity {
@@ -43,22 +47,44 @@ pub enum Signer {
         issuer: String,
         /// The email address or URI.
         subject: String,
+        /// The name in the signature, if its tag is not that of the checked reference.
+        #[serde(default, rename = "signedAs", skip_serializing_if = "Option::is_none")]
+        signed_as: Option<String>,
     },
+}
+
+impl Signer {
+    /// Returns the name in the signature, if its tag is not that of the checked reference.
+    pub fn signed_as(&self) -> Option<&str> {
+        let (Self::Key { signed_as, .. } | Self::Identity { signed_as, .. }) = self;
+        signed_as.as_deref()
+    }
+
+    fn set_signed_as(&mut self, name: Option<String>) {
+        let (Self::Key { signed_as, .. } | Self::Identity { signed_as, .. }) = self;
+        *signed_as = name;
+    }
 }
 
 impl fmt::Display for Signer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Key { id, name } => {
+            Self::Key { id, name, .. } => {
                 let id = id.get(..SHORT_ID).unwrap_or(id);
-                write!(f, "{} (key {id})", mimir_core::text::visible(name))
+                write!(f, "{} (key {id})", mimir_core::text::visible(name))?;
             }
-            Self::Identity { issuer, subject } => write!(
+            Self::Identity {
+                issuer, subject, ..
+            } => write!(
                 f,
                 "{} ({})",
                 mimir_core::text::visible(subject),
                 mimir_core::text::visible(issuer)
-            ),
+            )?,
+        }
+        match self.signed_as() {
+            Some(name) => write!(f, ", signed as {}", mimir_core::text::visible(name)),
+            None => Ok(()),
         }
     }
 }
@@ -76,8 +102,8 @@ pub struct NamedKey {
 #[derive(Debug, Clone, Default)]
 pub struct TrustPolicy {
     rules: Vec<KeyedRule>,
-    root: Option<TrustRoot>,
-    requires_signature: bool,
+    root: Option<(TrustRoot, TrustLayer)>,
+    required_by: Option<TrustLayer>,
     revoked: BTreeSet<String>,
 }
 
@@ -85,20 +111,22 @@ pub struct TrustPolicy {
 #[derive(Debug, Clone)]
 struct KeyedRule {
     registry: String,
-    from_team: bool,
+    layer: TrustLayer,
     keys: Vec<NamedKey>,
     identities: Vec<SignerIdentity>,
 }
 
 impl TrustPolicy {
     /// Creates the policy from the settings. `load_keys` returns the keys of an entry of `keys` that is a name or a
-    /// file. With `requires_signature` (`enforcement.requireSignature`), artifacts that no rule covers are refused.
+    /// file. `required_by` is the highest layer that requires signatures (`enforcement.requireSignature`): artifacts that
+    /// no rule of it or of a layer above covers are refused. A trust root counts for rules of its own layer and of layers
+    /// below, so that nobody replaces the authorities of a rule above.
     ///
     /// Rules of teams cannot use names, because a user chooses which key has a name.
     pub fn from_settings(
         rules: &[TrustRule],
-        root: Option<TrustRoot>,
-        requires_signature: bool,
+        root: Option<(TrustRoot, TrustLayer)>,
+        required_by: Option<TrustLayer>,
         mut load_keys: impl FnMut(&str) -> Result<Vec<NamedKey>, SignatureError>,
     ) -> Result<Self, SignatureError> {
         let mut keyed = Vec::new();
@@ -107,10 +135,12 @@ impl TrustPolicy {
             for key in &rule.keys {
                 let added = match KeySource::classify(key) {
                     KeySource::Pem => VerifyingKey::from_pem(key.as_bytes()).map(unnamed_key),
-                    KeySource::Name if rule.from_team => Err(SignatureError::Settings(format!(
-                        "a team's rule cannot use `{}`, the name of a user's key: use PEM text or a file",
-                        mimir_core::text::visible(key)
-                    ))),
+                    KeySource::Name if rule.layer.is_team() => {
+                        Err(SignatureError::Settings(format!(
+                            "a team's rule cannot use `{}`, the name of a user's key: use PEM text or a file",
+                            mimir_core::text::visible(key)
+                        )))
+                    }
                     KeySource::Name | KeySource::File => load_keys(key),
                 };
                 keys.extend(added.map_err(|error| {
@@ -122,7 +152,7 @@ impl TrustPolicy {
             }
             keyed.push(KeyedRule {
                 registry: rule.registry.to_ascii_lowercase(),
-                from_team: rule.from_team,
+                layer: rule.layer,
                 keys,
                 identities: rule.identities.clone(),
             });
@@ -130,7 +160,7 @@ impl TrustPolicy {
         Ok(Self {
             rules: keyed,
             root,
-            requires_signature,
+            required_by,
             revoked: BTreeSet::new(),
         })
     }
@@ -144,7 +174,7 @@ impl TrustPolicy {
 
     /// Returns true if artifacts of this repository must be signed.
     pub fn requires_signature(&self, reference: &OciReference) -> bool {
-        self.requires_signature || self.rule_for(reference).is_some()
+        self.required_by.is_some() || self.rule_for(reference).is_some()
     }
 
     /// Checks the signatures of a manifest. Returns the first trusted signer; `None` if no rule covers the artifact, and
@@ -158,23 +188,29 @@ impl TrustPolicy {
     ) -> Result<Option<Signer>, SignatureError> {
         let artifact = || reference.with_digest(*manifest).to_string();
         let Some(rule) = self.rule_for(reference) else {
-            if self.requires_signature {
+            if self.required_by.is_some() {
                 return Err(SignatureError::NoRule {
                     artifact: artifact(),
                 });
             }
             return Ok(None);
         };
-        let mut reasons = Vec::new();
+        let (mut reasons, mut other_tag) = (Vec::new(), None);
         for signature in found {
-            match self.check_signature(rule, signature, manifest, now) {
-                Ok(Some(signer)) => return Ok(Some(signer)),
+            match self.check_signature(rule, signature, reference, manifest, now) {
+                Ok(Some(signer)) if signer.signed_as().is_none() => return Ok(Some(signer)),
+                Ok(Some(signer)) => {
+                    other_tag.get_or_insert(signer);
+                }
                 Ok(None) => {}
                 Err(reason) if reasons.len() < MAX_REASONS => {
                     reasons.push(format!("{}: {reason}", signature.location()));
                 }
                 Err(_) => {}
             }
+        }
+        if other_tag.is_some() {
+            return Ok(other_tag);
         }
         if reasons.is_empty() {
             return Err(SignatureError::Unsigned {
@@ -186,6 +222,24 @@ impl TrustPolicy {
             artifact: artifact(),
             reasons,
         })
+    }
+
+    /// Returns the signatures that are worth keeping with the artifact: those that [`TrustPolicy::check`] accepts, or all
+    /// if no rule covers the artifact.
+    pub fn keep_accepted(
+        &self,
+        reference: &OciReference,
+        manifest: &OciDigest,
+        mut found: Vec<FoundSignature>,
+        now: SystemTime,
+    ) -> Vec<FoundSignature> {
+        if let Some(rule) = self.rule_for(reference) {
+            found.retain(|signature| {
+                let checked = self.check_signature(rule, signature, reference, manifest, now);
+                matches!(checked, Ok(Some(_)))
+            });
+        }
+        found
     }
 
     /// Reads the provenance among the attestations of a manifest, with the signers that the rules trust.
@@ -210,13 +264,17 @@ impl TrustPolicy {
         provenance.collect()
     }
 
-    /// Returns the rule for an artifact: the most specific of the team's rules that cover it, else of the user's.
+    /// Returns the rule for an artifact: among those that cover it, the most specific one of the highest layer. A layer
+    /// below that which requires signatures cannot say whose count.
     fn rule_for(&self, reference: &OciReference) -> Option<&KeyedRule> {
         let name = format!("{}/{}", reference.registry(), reference.repository());
         let name = name.to_ascii_lowercase();
-        let covers = |rule: &&KeyedRule| matches(&rule.registry, &name, Wildcard::Everything);
+        let covers = |rule: &&KeyedRule| {
+            self.required_by.is_none_or(|layer| rule.layer >= layer)
+                && matches(&rule.registry, &name, Wildcard::Everything)
+        };
         let rules = self.rules.iter().filter(covers);
-        rules.max_by_key(|rule| (rule.from_team, specificity(&rule.registry)))
+        rules.max_by_key(|rule| (rule.layer, specificity(&rule.registry)))
     }
 
     /// Returns the trusted signer; `None` for attestations, which do not sign the artifact.
@@ -224,6 +282,7 @@ impl TrustPolicy {
         &self,
         rule: &KeyedRule,
         signature: &FoundSignature,
+        reference: &OciReference,
         manifest: &OciDigest,
         now: SystemTime,
     ) -> Result<Option<Signer>, String> {
@@ -232,8 +291,11 @@ impl TrustPolicy {
             return Ok(None);
         }
         let check = || {
-            let signer = self.verify(rule, content, now)?;
+            let mut signer = self.verify(rule, content, now)?;
             content.signed.check_signs(manifest)?;
+            if let Some(name) = content.signed.signed_name() {
+                signer.set_signed_as(check_signed_name(&name, reference)?);
+            }
             Ok(signer)
         };
         check()
@@ -265,6 +327,7 @@ impl TrustPolicy {
         Ok(Signer::Key {
             id,
             name: name.clone(),
+            signed_as: None,
         })
     }
 
@@ -280,8 +343,13 @@ impl TrustPolicy {
                 "it is keyless, and the trust rule has no `identities`".to_owned(),
             ));
         }
-        let root = self.root.as_ref().ok_or_else(|| {
-            SignatureError::Settings("it is keyless, and `trustRoot` is not set".to_owned())
+        let root = self.root.as_ref();
+        let root = root.filter(|(_, layer)| *layer >= rule.layer);
+        let (root, _) = root.ok_or_else(|| {
+            SignatureError::Settings(
+                "it is keyless, and `trustRoot` is not set in the file of the trust rule or above it"
+                    .to_owned(),
+            )
         })?;
         let (message, signature) = content.signed.message_and_signature()?;
         let payload = content.signed.payload()?;
@@ -328,7 +396,11 @@ impl TrustPolicy {
                 mimir_core::text::visible(&issuer)
             )));
         }
-        Ok(Signer::Identity { issuer, subject })
+        Ok(Signer::Identity {
+            issuer,
+            subject,
+            signed_as: None,
+        })
     }
 }
 
