@@ -108,8 +108,9 @@ impl SkillGrant {
             let below = path.strip_prefix(self.folder.as_str());
             below.is_some_and(|below| below.starts_with('/'))
         };
-        // The person has accepted the scripts of the skill, but no other code of the workspace.
-        if !offer.code.iter().all(own_file) {
+        // The person has accepted the scripts of the skill, but no other code of the workspace. Build tools and package
+        // scripts run such code, too, without naming it.
+        if offer.builds || !offer.code.iter().all(own_file) {
             return false;
         }
         let mut permissions = self.permissions.iter();

@@ -41,7 +41,7 @@ const OWN_NAMES: [&str; 10] = [
 ];
 
 /// Programs that run other commands, so that a pattern for them would allow every command.
-const COMMAND_RUNNERS: [&str; 34] = [
+const COMMAND_RUNNERS: [&str; 37] = [
     "sh",
     "bash",
     "zsh",
@@ -76,6 +76,9 @@ const COMMAND_RUNNERS: [&str; 34] = [
     "busybox",
     "ssh",
     "find",
+    "docker",
+    "podman",
+    "nerdctl",
 ];
 
 /// One entry of `allowed-tools`.
@@ -262,6 +265,8 @@ mod tests {
             "Bash(env:*)",
             "Bash(xargs:*)",
             "Bash(find:*)",
+            "Bash(docker run:*)",
+            "Bash(podman:*)",
             "Bash(git status; curl x)",
             "Bash(git $(x))",
             "Bash(git:*",

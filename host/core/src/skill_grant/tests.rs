@@ -50,7 +50,7 @@ fn offer(command: &str, code: &[&str]) -> RuleBasis {
             words: words.collect(),
             pattern: command.to_owned(),
             code: code.iter().map(|path| (*path).to_owned()).collect(),
-            builds: false,
+            builds: command.starts_with("make"),
         })),
         ..RuleBasis::default()
     }
@@ -112,6 +112,7 @@ fn skill_grant_covers_commands_by_pattern_and_own_scripts() {
     let grant = grant(&[
         SkillPermission::Command("git *".to_owned()),
         SkillPermission::Command("python *".to_owned()),
+        SkillPermission::Command("make *".to_owned()),
     ]);
     let exec = built_in("exec");
     let own = ".mimir/skills/s/scripts/a.py";
@@ -119,6 +120,8 @@ fn skill_grant_covers_commands_by_pattern_and_own_scripts() {
         ("git push", &[][..], "mimir", true),
         ("gitk", &[], "mimir", false),
         ("rm -rf .", &[], "mimir", false),
+        // The Makefile of the workspace runs.
+        ("make test", &[], "mimir", false),
         ("git push", &[], ".mimir/config.yml", false),
         ("python a.py", &[own], "mimir", true),
         ("python a.py", &["a.py"], "mimir", false),
