@@ -297,6 +297,12 @@ impl Pipeline {
         pipeline
     }
 
+    /// Marks a session as shared by several clients that the front end cannot tell apart. Skills that one of them loads
+    /// get no permissions in it.
+    pub fn mark_session_shared(&self, id: &str) {
+        self.0.sessions.get(id).mark_shared();
+    }
+
     /// Ends a session: discards its taint label, its approvals and what tools hold for it, and kills the commands that it
     /// started. Front ends call it when a session has ended.
     pub fn end_session(&self, id: &str) {

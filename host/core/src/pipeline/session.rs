@@ -42,6 +42,8 @@ struct SessionState {
     approvals: Vec<SessionAnswer>,
     /// The permissions of the skills that the session uses.
     skills: Vec<SkillGrant>,
+    /// True if several clients share the session, so that the skill of one says nothing about the calls of another.
+    is_shared: bool,
     /// The rules whose masks were in results of the session, with digests of the masked values.
     masked: BTreeMap<String, BTreeSet<SecretDigest>>,
     /// Runs of characters in fetched pages, which requests may contain.
@@ -358,9 +360,16 @@ impl PipelineSession {
     pub(super) fn activate_skill(&self, grant: SkillGrant) {
         let mut state = lock(&self.0);
         state.skills.retain(|known| known.skill != grant.skill);
-        if !grant.permissions.is_empty() {
+        if !grant.permissions.is_empty() && !state.is_shared {
             state.skills.push(grant);
         }
+    }
+
+    /// Marks the session as shared by several clients.
+    pub(super) fn mark_shared(&self) {
+        let mut state = lock(&self.0);
+        state.is_shared = true;
+        state.skills.clear();
     }
 
     /// Returns the permissions of the skills that the session uses.

@@ -71,6 +71,11 @@ impl ClientSession {
         }
     }
 
+    /// Returns true if the pipeline session of a request is that of the principal, whose clients share it.
+    pub(super) fn is_session_shared(request: &RequestContext<RoleServer>) -> bool {
+        principal(request).is_some() && is_modern(request)
+    }
+
     /// Returns the user of a request, if known.
     pub(super) fn user(request: &RequestContext<RoleServer>) -> Option<String> {
         principal(request)?.user.clone()

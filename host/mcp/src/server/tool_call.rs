@@ -205,6 +205,9 @@ impl ClientSession {
         context: &RequestContext<RoleServer>,
     ) -> RunningCall {
         let server = &self.server;
+        if Self::is_session_shared(context) {
+            server.0.pipeline.mark_session_shared(&key.owner);
+        }
         let capabilities = context.client_capabilities();
         let can_ask = elicitation::can_ask(capabilities.as_ref());
         let supported = elicitation::supported_requests(capabilities.as_ref());

@@ -1,6 +1,7 @@
-//! Tests of the end of a session: the tools discard what they hold for it.
+//! Tests of the end of a session, when tools discard what they hold for it, and of shared sessions.
 
 use super::*;
+use crate::skill_grant::{SkillConsent, SkillGrant, SkillPermission};
 
 /// Records the sessions that have ended.
 #[derive(Default)]
@@ -29,4 +30,32 @@ async fn ended_session_reaches_tools_that_a_view_hides() {
     view.end_session("one");
     bench.pipeline.end_session("two");
     assert_eq!(*ended.lock(), ["one", "two"]);
+}
+
+struct AlwaysAccepted;
+
+impl SkillConsent for AlwaysAccepted {
+    fn is_in_force(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test]
+async fn shared_session_gets_no_permissions_of_skills() {
+    let bench = bench(Vec::new(), json!({}), ApprovalAnswer::No);
+    let grant = || SkillGrant {
+        skill: "s".to_owned(),
+        folder: ".mimir/skills/s".to_owned(),
+        permissions: vec![SkillPermission::Tool("write_file".to_owned())],
+        consent: Arc::new(AlwaysAccepted),
+    };
+    let sessions = &bench.pipeline.0.sessions;
+    sessions.get("own").activate_skill(grant());
+    assert_eq!(sessions.get("own").skills().len(), 1);
+    bench.pipeline.mark_session_shared("all");
+    sessions.get("all").activate_skill(grant());
+    assert!(sessions.get("all").skills().is_empty());
+    // Permissions end when a second client may use the session.
+    bench.pipeline.mark_session_shared("own");
+    assert!(sessions.get("own").skills().is_empty());
 }
