@@ -444,6 +444,7 @@ impl HostSetup {
             ));
         }
         self.warn_withheld();
+        let policy = policy.with_trusted_skills(self.skills().trusted_folders());
         PipelineSnapshot { registry, policy }
     }
 

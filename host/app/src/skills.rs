@@ -55,6 +55,8 @@ pub struct SkillLibrary {
     user_dirs: UserDirs,
     workspace: WorkspaceFolder,
     teams: Vec<Arc<TeamInForce>>,
+    /// The config file that disables the skills of the workspace.
+    disabled_by: Option<String>,
 }
 
 /// A skill that was found, with its state.
@@ -66,6 +68,8 @@ pub struct FoundSkill {
     pub folder: String,
     /// Its pin in the lock file.
     pub pin: Option<SkillPin>,
+    /// True if this user has accepted the pin. Otherwise its source and its signer are claims of the lock file.
+    pub is_accepted: bool,
     /// The files and `SKILL.md`, or the reason why the skill is not valid.
     pub content: Result<SkillContent, ToolError>,
     /// Its state.
@@ -92,6 +96,8 @@ pub enum SkillState {
     Team,
     /// No person has added it on this machine.
     New,
+    /// A person has added the current content, but the settings disable the skills of the workspace.
+    Disabled,
     /// Its files have changed since a person added it.
     Changed,
     /// It is pinned, but its folder is missing.
@@ -118,6 +124,7 @@ impl SkillState {
             Self::Added => "added",
             Self::Team => "team",
             Self::New => "new",
+            Self::Disabled => "disabled",
             Self::Changed => "changed",
             Self::Missing => "missing",
             Self::Invalid => "invalid",
@@ -149,6 +156,7 @@ impl SkillLibrary {
             user_dirs: user_dirs.clone(),
             workspace: workspace.clone(),
             teams: Vec::new(),
+            disabled_by: None,
         }
     }
 
@@ -161,9 +169,19 @@ impl SkillLibrary {
         self
     }
 
-    /// Returns true if the workspace or a team has a folder for skills. Costs a few system calls, so that workspaces
+    /// Disables the skills of the workspace, because this config file sets `enforcement.disableLocalTools`.
+    #[must_use]
+    pub fn disable_local(mut self, file: &str) -> Self {
+        self.disabled_by = Some(file.to_owned());
+        self
+    }
+
+    /// Returns true if the workspace or a team may have skills for models. Costs a few system calls, so that workspaces
     /// without skills pay nothing.
     pub fn may_have_skills(&self) -> bool {
+        if self.disabled_by.is_some() {
+            return !self.teams.is_empty();
+        }
         let root = self.workspace.root();
         let folders = [root.join(FOLDER), root.join(SHARED_FOLDER)];
         !self.teams.is_empty() || folders.iter().any(|path| path.is_dir())
@@ -172,15 +190,15 @@ impl SkillLibrary {
     /// Finds all skills, sorted by name.
     pub fn find_all(&self) -> Result<Vec<FoundSkill>, ToolError> {
         let consents = SkillConsents::read(self).map_err(ToolError::unavailable)?;
-        Ok(self.find_with(&consents))
+        Ok(self.find_with(&consents, None, false))
     }
 
     /// Finds the skill `name`.
     pub fn find(&self, name: &str) -> Result<FoundSkill, ToolError> {
-        let skills = self.find_all()?;
-        let known: Vec<String> = skills.iter().map(|skill| skill.name.clone()).collect();
-        let found = skills.into_iter().find(|skill| skill.name == name);
-        found.ok_or_else(|| {
+        let consents = SkillConsents::read(self).map_err(ToolError::unavailable)?;
+        let mut found = self.find_with(&consents, Some(name), false);
+        found.pop().ok_or_else(|| {
+            let known = self.names(&consents);
             let hint =
                 mimir_core::name_suggestions::did_you_mean(name, known.iter().map(String::as_str));
             ToolError::new(
@@ -191,8 +209,9 @@ impl SkillLibrary {
         })
     }
 
-    /// Returns the skills that models may load. An unreadable lock file or record accepts no skill of the workspace.
-    pub fn usable(&self) -> Vec<UsableSkill> {
+    /// Returns what `map` makes of each skill that models may load. The files of one skill at a time are in memory, and
+    /// skills without an accepted pin are not read. An unreadable lock file or record accepts no skill of the workspace.
+    pub fn usable_as<T>(&self, map: impl Fn(UsableSkill) -> T) -> Vec<T> {
         if !self.may_have_skills() {
             return Vec::new();
         }
@@ -200,24 +219,39 @@ impl SkillLibrary {
             tracing::warn!(%error, "no skill of the workspace is used");
             SkillConsents::default()
         });
-        let found = self.find_with(&consents);
-        found
-            .into_iter()
-            .filter_map(UsableSkill::from_found)
-            .collect()
+        let names = self.names(&consents).into_iter();
+        let skills = names.filter_map(|name| {
+            let found = self.find_with(&consents, Some(&name), true);
+            found.into_iter().find_map(UsableSkill::from_found)
+        });
+        skills.take(MAX_SKILLS).map(map).collect()
+    }
+
+    /// Returns the folders of trusted skills in the workspace, for [`mimir_core::Policy::with_trusted_skills`].
+    pub fn trusted_folders(&self) -> Vec<String> {
+        let folders = self.usable_as(|skill| {
+            (skill.is_trusted && skill.is_in_workspace()).then(|| skill.folder.clone())
+        });
+        folders.into_iter().flatten().collect()
     }
 
     /// Returns a line for each skill that is not used any more, because its files have changed since the user accepted
     /// them.
     pub fn warnings(&self) -> Vec<String> {
-        if !self.may_have_skills() {
+        if self.disabled_by.is_some() || !self.may_have_skills() {
             return Vec::new();
         }
         // An unreadable lock file is reported with the grants.
-        let skills = self.find_all().unwrap_or_default().into_iter();
-        let changed = skills.filter(|skill| skill.state == SkillState::Changed);
-        let lines = changed.map(|skill| {
-            let name = &skill.name;
+        let Ok(consents) = SkillConsents::read(self) else {
+            return Vec::new();
+        };
+        let names = self.names(&consents).into_iter();
+        let accepted = names.filter(|name| consents.was_accepted(name));
+        let changed = accepted.filter(|name| {
+            let found = self.find_with(&consents, Some(name), false);
+            found.iter().any(|skill| skill.state == SkillState::Changed)
+        });
+        let lines = changed.map(|name| {
             format!("the skill {name} is not used, because its files have changed since you accepted them; `mimir skills trust {name}` shows and accepts them")
         });
         lines.collect()
@@ -231,6 +265,14 @@ impl SkillLibrary {
             return Ok(skill);
         }
         let why = match state {
+            SkillState::Disabled => {
+                let by = visible(self.disabled_by.as_deref().unwrap_or("the config"));
+                let message = format!(
+                    "the skill `{}` cannot be used: {by} sets `enforcement.disableLocalTools`",
+                    visible(name)
+                );
+                return Err(ToolError::new(ToolErrorCode::PolicyDenied, message));
+            }
             SkillState::Changed => "its files have changed since it was accepted",
             SkillState::Missing => "its folder is missing",
             SkillState::Invalid => {
@@ -246,12 +288,39 @@ impl SkillLibrary {
         Err(ToolError::permission_denied(message).with_remedies([remedy]))
     }
 
-    fn find_with(&self, consents: &SkillConsents) -> Vec<FoundSkill> {
+    /// Returns the names of all skills, sorted. Reads no skill.
+    fn names(&self, consents: &SkillConsents) -> BTreeSet<String> {
+        let root = self.workspace.root();
+        let folders = [FOLDER, SHARED_FOLDER].into_iter();
+        let mut names: BTreeSet<String> = folders
+            .flat_map(|folder| folder_names(&root.join(folder)))
+            .collect();
+        names.extend(consents.lock.skills.keys().cloned());
+        let bundled = self.teams.iter().flat_map(|team| &team.bundle.skills);
+        let bundled = bundled.filter_map(|file| file.path.split_once('/'));
+        names.extend(bundled.map(|(name, _)| name.to_owned()));
+        names
+    }
+
+    /// Reads all skills or `only` this one, sorted by name. With `accepted`, skills of the workspace whose pin this user
+    /// has not accepted are left out.
+    fn find_with(
+        &self,
+        consents: &SkillConsents,
+        only: Option<&str>,
+        accepted: bool,
+    ) -> Vec<FoundSkill> {
+        let is_named = |name: &str| only.is_none_or(|only| only == name);
+        let is_accepted = |name: &str| {
+            let pin = consents.lock.skills.get(name);
+            pin.is_some_and(|pin| consents.accepts(name, pin))
+        };
+        let is_wanted = |name: &str| is_named(name) && (!accepted || is_accepted(name));
         let root = self.workspace.root();
         let mut skills: BTreeMap<String, FoundSkill> = BTreeMap::new();
         for folder in [FOLDER, SHARED_FOLDER] {
             for name in folder_names(&root.join(folder)) {
-                if skills.contains_key(&name) || skills.len() >= MAX_SKILLS {
+                if !is_wanted(&name) || skills.contains_key(&name) || skills.len() >= MAX_SKILLS {
                     continue;
                 }
                 let folder = format!("{folder}/{name}");
@@ -259,13 +328,14 @@ impl SkillLibrary {
             }
         }
         for (name, pin) in &consents.lock.skills {
-            if !skills.contains_key(name) && skills.len() < MAX_SKILLS {
+            if is_wanted(name) && !skills.contains_key(name) && skills.len() < MAX_SKILLS {
                 let error = ToolError::not_found(format!("{} is missing", visible(&pin.folder)));
                 skills.insert(
                     name.clone(),
                     FoundSkill {
                         name: name.clone(),
                         folder: pin.folder.clone(),
+                        is_accepted: consents.accepts(name, pin),
                         pin: Some(pin.clone()),
                         content: Err(error),
                         state: SkillState::Missing,
@@ -275,7 +345,7 @@ impl SkillLibrary {
         }
         // Skills of a team take precedence: a checkout cannot replace them.
         for team in &self.teams {
-            for skill in team_skills(team) {
+            for skill in team_skills(team, is_named) {
                 skills.insert(skill.name.clone(), skill);
             }
         }
@@ -300,11 +370,13 @@ impl SkillLibrary {
                 }
             }
             (Ok(content), Some(pin)) if pin.digest != content.files.digest() => SkillState::Changed,
+            (Ok(_), Some(_)) if self.disabled_by.is_some() => SkillState::Disabled,
             (Ok(_), Some(pin)) if pin.trusted => SkillState::Trusted,
             (Ok(_), Some(_)) => SkillState::Added,
         };
         FoundSkill {
             name: name.to_owned(),
+            is_accepted: (pin.as_ref()).is_some_and(|pin| consents.accepts(name, pin)),
             folder,
             pin,
             content,
@@ -371,6 +443,12 @@ impl UsableSkill {
         !self.folder.starts_with(crate::teams::LOCATION_PREFIX)
     }
 
+    /// Returns true if tools other than `load_skill` can read its files: they are hidden in mimir's own folder until a
+    /// person trusts the skill.
+    fn is_readable(&self) -> bool {
+        self.is_trusted || !self.folder.starts_with(FOLDER)
+    }
+
     /// Returns the permissions for a session that uses the skill.
     fn grant(&self, library: &SkillLibrary) -> SkillGrant {
         SkillGrant {
@@ -435,7 +513,7 @@ fn consent_key(name: &str) -> String {
 }
 
 /// Reads the skills in the bundle of a team, unless the bundle is too old. Invalid ones are left out.
-fn team_skills(team: &TeamInForce) -> Vec<FoundSkill> {
+fn team_skills(team: &TeamInForce, is_named: impl Fn(&str) -> bool) -> Vec<FoundSkill> {
     let now = Timestamp::try_from(SystemTime::now()).unwrap_or(Timestamp::MAX);
     if team.outdated(now).is_some() {
         return Vec::new();
@@ -449,11 +527,13 @@ fn team_skills(team: &TeamInForce) -> Vec<FoundSkill> {
     let skills = by_name
         .into_iter()
         .take(MAX_SKILLS)
+        .filter(|(name, _)| is_named(name))
         .filter_map(|(name, bundled)| match team_content(team, name, &bundled) {
             Ok(content) => Some(FoundSkill {
                 name: name.to_owned(),
                 folder: format!("{}skills/{name}", team.location_prefix()),
                 pin: None,
+                is_accepted: false,
                 content: Ok(content),
                 state: SkillState::Team,
             }),

@@ -234,6 +234,26 @@ impl PathRules {
         self.with_rules(added.collect::<Result<_, _>>()?)
     }
 
+    /// Adds exceptions for the folders of trusted skills, each by its exact path from the workspace root. Their files
+    /// become readable and stay read-only.
+    pub fn show_skills<S: AsRef<str>>(
+        &self,
+        folders: impl IntoIterator<Item = S>,
+    ) -> Result<Self, PathPatternError> {
+        let added = folders.into_iter().map(|folder| {
+            let folder = folder.as_ref();
+            let rule = PathRule {
+                text: format!("!{folder}").into(),
+                protection: ProtectionLevel::Hidden,
+                layer: PathRuleLayer::Protected,
+                is_exception: true,
+                leaf: false,
+            };
+            Ok((rule, PathPattern::literal(folder)?))
+        });
+        self.with_rules(added.collect::<Result<_, _>>()?)
+    }
+
     /// Returns the rules added with `deny`. They also apply in mimir's own folders that tools can access.
     #[must_use]
     pub fn person_rules(&self) -> Self {

@@ -51,7 +51,7 @@ pub(crate) use tool_forms::{equivalent_tool_name, is_inner_form, resolve_called_
 
 pub use commands::WorkerCommandRules;
 pub use error::PolicyError;
-pub use policy_file::{OutdatedTeam, PolicyFile};
+pub use policy_file::{EnforcedTools, OutdatedTeam, PolicyFile};
 pub use source::RuleSource;
 pub use unused_rules::{UnusedSetting, UnusedSettingKind};
 
@@ -86,6 +86,8 @@ pub struct Policy {
     roles: FileRoles,
     /// The role whose restrictions are among the files.
     role: Option<Arc<CompiledRole>>,
+    /// The folders of trusted skills, which tools may read.
+    skill_folders: Vec<String>,
     /// The path rules of each tool, compiled at its first call.
     paths: Arc<Mutex<HashMap<String, PathRules>>>,
 }
@@ -125,8 +127,17 @@ impl Policy {
             discovery: (merged.tool_discovery, merged.tool_discovery_tokens),
             untrusted_marking: merged.mcp.marks,
             lease_days: merged.approvals.lease_days,
+            skill_folders: Vec::new(),
             paths: Arc::default(),
         }
+    }
+
+    /// Lets tools read the folders of these skills, given relative to the workspace root. A person has trusted them.
+    #[must_use]
+    pub fn with_trusted_skills(mut self, folders: Vec<String>) -> Self {
+        self.skill_folders = folders;
+        self.paths = Arc::default();
+        self
     }
 
     /// Returns a copy with the rules of a worker added, which can deny and ask, but not allow.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use mimir_core::grants::SkillPin;
+use mimir_core::grants::{SkillPin, SourceSigner};
 use mimir_core::text::visible;
 use mimir_core::{ToolError, ToolErrorCode, files};
 
@@ -18,7 +18,7 @@ pub struct NewSkill {
     /// The digest of the artifact in the registry, or of the file behind a URL.
     pub artifact: Option<String>,
     /// The signer of the artifact.
-    pub signer: Option<String>,
+    pub signer: Option<SourceSigner>,
     /// The files.
     pub content: SkillContent,
 }
@@ -122,8 +122,10 @@ impl SkillLibrary {
                 skill.name
             )));
         }
-        // The source of other content says nothing about this content.
-        let same = skill.pin.as_ref().filter(|pin| pin.digest == digest);
+        // The source of other content says nothing about this content, and a pin that this user has not accepted says
+        // what its author likes.
+        let accepted = shown.pin.as_ref().filter(|_| shown.is_accepted);
+        let same = accepted.filter(|pin| pin.digest == digest);
         let pin = SkillPin {
             folder: skill.folder.clone(),
             source: same.map_or_else(|| skill.folder.clone(), |pin| pin.source.clone()),

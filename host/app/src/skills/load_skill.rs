@@ -25,7 +25,20 @@ const MAX_LISTED: usize = 50;
 impl SkillLibrary {
     /// Creates the tool `load_skill`. `None` if the workspace has no skills that models may load.
     pub fn tool(&self) -> Result<Option<Tool>, InvalidToolName> {
-        let skills = self.usable();
+        let skills = self.usable_as(|skill| {
+            // The description of a skill that is not trusted is text from outside, and nothing would mark it here.
+            let description = match skill.is_trusted {
+                true => skill.content.document.shown_description(),
+                false => "added, but not trusted; load it to see what it is for".to_owned(),
+            };
+            let identity = format!(
+                "{} {} {}",
+                skill.name,
+                skill.id,
+                skill.content.files.digest()
+            );
+            (skill.name.clone(), description, identity)
+        });
         if skills.is_empty() {
             return Ok(None);
         }
@@ -34,22 +47,12 @@ impl SkillLibrary {
             .to_owned();
         // A stored approval of the tool ends when a skill changes.
         let mut hash = Sha256::new();
-        for skill in &skills {
-            let document = &skill.content.document;
-            description.push_str(&format!(
-                "\n- {}: {}",
-                skill.name,
-                document.shown_description()
-            ));
-            hash.update(format!(
-                "{} {} {}\n",
-                skill.name,
-                skill.id,
-                skill.content.files.digest()
-            ));
+        for (name, text, identity) in &skills {
+            description.push_str(&format!("\n- {name}: {text}"));
+            hash.update(format!("{identity}\n"));
         }
         hash.update(&description);
-        let names: Vec<&str> = skills.iter().map(|skill| skill.name.as_str()).collect();
+        let names: Vec<&str> = skills.iter().map(|(name, ..)| name.as_str()).collect();
         let schema = json!({
             "type": "object",
             "properties": {
@@ -138,7 +141,10 @@ fn load(library: &SkillLibrary, call: &Approved) -> Result<ToolOutput, ToolError
 /// Fails if the settings hide the file from tools.
 fn check_readable(skill: &UsableSkill, file: &str, call: &Approved) -> Result<(), ToolError> {
     let path = format!("{}/{file}", skill.folder);
-    match call.paths().check(&path).against_reading() {
+    // The folder of a skill that is not trusted is hidden from other tools, because only this one marks its text.
+    let rules = call.paths().show_skills([&skill.folder]);
+    let rules = rules.map_err(ToolError::internal)?;
+    match rules.check(&path).against_reading() {
         Some(rule) => Err(ToolError::permission_denied(format!(
             "`{}` may not be read: {}",
             visible(prefix(&path, 200)),
@@ -155,7 +161,7 @@ fn instructions(skill: &UsableSkill) -> String {
         .filter(|path| *path != SKILL_FILE)
         .collect();
     if !files.is_empty() {
-        if skill.is_in_workspace() {
+        if skill.is_in_workspace() && skill.is_readable() {
             text.push_str(&format!(
                 " Its files are in `{}`, read-only; run scripts from there:",
                 skill.folder

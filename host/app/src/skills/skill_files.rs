@@ -213,7 +213,10 @@ impl SkillFiles {
         let cut = |path: &String| path[start.len()..].to_owned();
         Self {
             size: self.size,
-            folded: self.folded.iter().map(cut).collect(),
+            // Folded paths can be longer or shorter than the paths.
+            folded: (self.files.keys())
+                .map(|path| cut(path).to_lowercase())
+                .collect(),
             files: (self.files.iter())
                 .map(|(path, bytes)| (cut(path), bytes.clone()))
                 .collect(),
@@ -347,6 +350,18 @@ mod tests {
             with(&[("a", "bC"), ("d", "")]),
         ] {
             assert_ne!(digest, other);
+        }
+    }
+
+    #[test]
+    fn skill_files_below_a_folder_whose_folded_name_is_longer_move_up() {
+        let mut skill = SkillFiles::default();
+        skill.insert("ȺȺ/SKILL.md", b"x".to_vec()).unwrap();
+        skill.insert("ȺȺ/Ⱥ/İ.md", b"y".to_vec()).unwrap();
+        let mut skill = skill.without_top_folder();
+        assert_eq!(skill.get(SKILL_FILE), Some(&b"x"[..]));
+        for path in ["skill.md", "ⱥ/İ.MD", "Ⱥ"] {
+            assert!(skill.insert(path, Vec::new()).is_err(), "{path}");
         }
     }
 

@@ -4,25 +4,31 @@
 //! Skills whose instructions no person has trusted are therefore not served as resources; `load_skill` marks them.
 
 use mimir_mcp::{ServedSkill, ServedSkillFile, SkillSource};
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use super::{SKILL_FILE, SkillLibrary, UsableSkill};
 
 /// The skills of a workspace as a source of resources.
-pub struct SkillResourceSource(SkillLibrary);
+pub struct SkillResourceSource(Mutex<SkillLibrary>);
 
 impl SkillResourceSource {
     /// Creates the source for the skills of a library.
     pub fn new(library: SkillLibrary) -> Self {
-        Self(library)
+        Self(Mutex::new(library))
+    }
+
+    /// Replaces the library after the settings or the bundles of teams have changed.
+    pub fn replace(&self, library: SkillLibrary) {
+        *self.0.lock() = library;
     }
 }
 
 impl SkillSource for SkillResourceSource {
     fn skills(&self) -> Vec<ServedSkill> {
-        let skills = self.0.usable();
-        let trusted = skills.iter().filter(|skill| skill.is_trusted);
-        trusted.map(served).collect()
+        let library = self.0.lock().clone();
+        let skills = library.usable_as(|skill| skill.is_trusted.then(|| served(&skill)));
+        skills.into_iter().flatten().collect()
     }
 }
 

@@ -1,5 +1,7 @@
 use std::path::Path;
 
+use mimir_core::grants::SourceSigner;
+
 use super::*;
 
 const SKILL: &str = "---\nname: forms\ndescription: Fills forms.\nallowed-tools: Write Bash(git:*) Bash(*)\n---\nDo it.\n";
@@ -77,7 +79,8 @@ fn skill_of_a_checkout_is_new_whatever_its_lock_file_says() {
         ..own.clone()
     };
     assert_eq!(state(&other), SkillState::New);
-    assert!(other.usable().is_empty());
+    assert!(other.usable_as(|skill| skill.name).is_empty());
+    assert!(other.trusted_folders().is_empty());
     // A lock file that grants itself more is not the accepted one.
     let lock = folder.path().join("workspace/.mimir/tools.lock");
     let text = std::fs::read_to_string(&lock).unwrap();
@@ -218,4 +221,96 @@ fn skill_folders_that_are_links_are_neither_used_nor_followed() {
     std::os::unix::fs::symlink(&outside, &skills).unwrap();
     assert!(library.install(new_skill(), false).is_err());
     assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 1);
+}
+
+#[test]
+fn skill_of_the_workspace_is_disabled_by_the_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = library(folder.path());
+    library.install(new_skill(), false).unwrap();
+    let source = SkillResourceSource::new(library.clone());
+    library
+        .trust(&library.find("forms").unwrap(), Vec::new())
+        .unwrap();
+    assert_eq!(mimir_mcp::SkillSource::skills(&source).len(), 1);
+    let disabled = library.disable_local("team Acme");
+    assert_eq!(state(&disabled), SkillState::Disabled);
+    assert!(!disabled.may_have_skills() && disabled.tool().unwrap().is_none());
+    let error = disabled.usable_skill("forms").unwrap_err();
+    assert_eq!(error.code, ToolErrorCode::PolicyDenied);
+    assert!(error.message.contains("team Acme sets"), "{error}");
+    // A running server gets the changed library.
+    source.replace(disabled);
+    assert!(mimir_mcp::SkillSource::skills(&source).is_empty());
+}
+
+#[test]
+fn skill_of_an_unaccepted_lock_file_has_no_source_and_no_signer() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = library(folder.path());
+    let mut new = new_skill();
+    new.source = "registry.example.com/acme/forms:1".to_owned();
+    new.signer = Some(SourceSigner::Key {
+        key: "k".to_owned(),
+        name: Some("acme".to_owned()),
+    });
+    own.install(new, false).unwrap();
+    let skill = own.find("forms").unwrap();
+    assert!(skill.is_accepted);
+    let pin = own.trust(&skill, Vec::new()).unwrap();
+    assert!(pin.signer.is_some() && pin.source.starts_with("registry."));
+    // Another user with this lock file.
+    let other = SkillLibrary {
+        user_dirs: UserDirs {
+            config: Some(folder.path().join("other")),
+            ..UserDirs::default()
+        },
+        ..own
+    };
+    let skill = other.find("forms").unwrap();
+    assert!(!skill.is_accepted);
+    let pin = other.trust(&skill, Vec::new()).unwrap();
+    assert_eq!(
+        (pin.source.as_str(), pin.signer),
+        (".mimir/skills/forms", None)
+    );
+}
+
+#[test]
+fn skill_without_trust_is_hidden_and_listed_by_its_name_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = library(folder.path());
+    library.install(new_skill(), false).unwrap();
+    let description = |library: &SkillLibrary| {
+        let tool = library.tool().unwrap().unwrap();
+        tool.definition.description.clone()
+    };
+    assert!(library.trusted_folders().is_empty());
+    let text = description(&library);
+    assert!(
+        text.contains("forms") && !text.contains("Fills forms"),
+        "{text}"
+    );
+    let skill = library.find("forms").unwrap();
+    library.trust(&skill, Vec::new()).unwrap();
+    assert_eq!(library.trusted_folders(), [".mimir/skills/forms"]);
+    assert!(description(&library).contains("- forms: Fills forms."));
+}
+
+#[test]
+fn skill_that_nobody_accepted_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = library(folder.path());
+    library.install(new_skill(), false).unwrap();
+    let consents = SkillConsents::read(&library).unwrap();
+    let other = folder.path().join("workspace/.mimir/skills/other");
+    std::fs::create_dir_all(&other).unwrap();
+    let names = |only, accepted| {
+        let found = library.find_with(&consents, only, accepted).into_iter();
+        found.map(|skill| skill.name).collect::<Vec<_>>()
+    };
+    assert_eq!(names(None, false), ["forms", "other"]);
+    assert_eq!(names(None, true), ["forms"]);
+    assert_eq!(names(Some("other"), false), ["other"]);
+    assert!(names(Some("other"), true).is_empty());
 }

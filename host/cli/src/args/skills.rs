@@ -47,8 +47,8 @@ pub enum SkillsCommand {
 /// Arguments of `mimir skills add`.
 #[derive(Debug, PartialEq, Args)]
 #[command(after_help = "\
-The content of an added skill counts as untrusted: models see its description and can load it, marked as \
-content from outside. `mimir skills trust NAME` accepts its instructions and grants what it requests.
+The content of an added skill counts as untrusted: models see its name and can load it, marked as content from \
+outside. `mimir skills trust NAME` accepts its instructions and grants what it requests.
 
 Examples:
   mimir skills add ./pdf-forms

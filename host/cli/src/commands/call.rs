@@ -67,6 +67,7 @@ pub async fn run(globals: &GlobalOptions, args: CallArgs) -> CommandResult {
     let snapshot = if is_complete {
         setup.join_snapshot(policy, registry)
     } else {
+        let policy = policy.with_trusted_skills(setup.skills().trusted_folders());
         PipelineSnapshot { registry, policy }
     };
     // If this fails, the pipeline reports that it cannot record the call.

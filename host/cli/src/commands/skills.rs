@@ -64,13 +64,19 @@ fn row(skill: &FoundSkill) -> Value {
         Err(error) => row["error"] = json!({ "code": error.code, "message": error.message }),
     }
     if let Some(pin) = &skill.pin {
-        row["source"] = pin.source.clone().into();
-        row["allowedTools"] = pin.allowed_tools.clone().into();
+        let mut origin = json!({ "source": pin.source });
         if let Some(artifact) = &pin.artifact {
-            row["artifact"] = artifact.clone().into();
+            origin["artifact"] = artifact.clone().into();
         }
         if let Some(signer) = &pin.signer {
-            row["signer"] = signer.clone().into();
+            origin["signer"] = signer.to_string().into();
+        }
+        // Anyone who can change the lock file of a checkout can write these.
+        if !skill.is_accepted {
+            row["claimed"] = origin;
+        } else if let (Value::Object(row), Value::Object(origin)) = (&mut row, origin) {
+            row.extend(origin);
+            row.insert("allowedTools".to_owned(), json!(pin.allowed_tools));
         }
     }
     row
@@ -138,13 +144,7 @@ fn lines(skill: &FoundSkill) -> Vec<String> {
         format!("{} ({})", skill.name, skill.state.as_str()),
         format!("Folder: {}", visible(&skill.folder)),
     ];
-    if let Some(pin) = &skill.pin {
-        lines.push(format!("Source: {}", visible(&pin.source)));
-        let artifact = pin.artifact.iter();
-        lines.extend(artifact.map(|artifact| format!("Artifact: {}", visible(artifact))));
-        let signer = pin.signer.iter();
-        lines.extend(signer.map(|signer| format!("Signer: {}", visible(signer))));
-    }
+    lines.extend(origin_lines(skill));
     let content = match &skill.content {
         Ok(content) => content,
         Err(error) => {
@@ -191,6 +191,25 @@ fn lines(skill: &FoundSkill) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// Describes the source and the signer of a skill, one line each. What this user has not accepted is marked as a claim.
+fn origin_lines(skill: &FoundSkill) -> Vec<String> {
+    let Some(pin) = &skill.pin else {
+        return Vec::new();
+    };
+    let artifact = pin.artifact.as_ref().map(|it| format!("Artifact: {it}"));
+    let signer = pin.signer.as_ref().map(|it| format!("Signer: {it}"));
+    let source = Some(format!("Source: {}", pin.source));
+    let lines = [source, artifact, signer].into_iter().flatten();
+    let claim = if skill.is_accepted {
+        ""
+    } else {
+        " (claimed by tools.lock, not verified)"
+    };
+    lines
+        .map(|line| format!("{}{claim}", visible(&line)))
+        .collect()
 }
 
 /// Compares each skill with its pin. Also fails for pins that this user has not accepted, so that a check of a clone

@@ -413,3 +413,53 @@ fn serve_http_explains_addresses_it_cannot_use() {
     assert_eq!(code, 1);
     assert!(output.contains("cannot listen"), "{output}");
 }
+
+/// Without sessions, all clients with one token are one client for mimir, so a skill that one of them loads answers no
+/// question of another.
+#[test]
+fn serve_http_applies_permissions_of_skills_in_sessions_only() {
+    let home = workspace();
+    let folder = home.path().join("source/forms");
+    fs::create_dir_all(&folder).unwrap();
+    let text = "---\nname: forms\ndescription: Fills forms.\nallowed-tools: Write\n---\nDo it.\n";
+    fs::write(folder.join("SKILL.md"), text).unwrap();
+    let (code, out, output) = run(home.path(), &["skills", "add", "source/forms", "--json"]);
+    assert_eq!(code, 0, "{output}");
+    let added: Value = serde_json::from_str(&out).unwrap();
+    let digest = added["digest"].as_str().unwrap();
+    let trust = ["skills", "trust", "forms", "--digest", digest];
+    assert_eq!(run(home.path(), &trust).0, 0);
+    let serving = Serving::start(home.path(), &[]);
+    let load = json!({"name": "load_skill", "arguments": {"skill": "forms"}});
+    let write = json!({"name": "write_file", "arguments": {"path": "notes.md", "content": "x"}});
+    let modern_call = |id: u64, params: &Value| {
+        let era = [
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", "tools/call"),
+            ("mcp-name", params["name"].as_str().unwrap()),
+        ];
+        let answer = serving.post(&era, &modern(id, params.clone()));
+        answer.message(id)
+    };
+    let loaded = modern_call(1, &load);
+    assert!(loaded.to_string().contains("Do it."), "{loaded}");
+    let asked = modern_call(2, &write);
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    let notes = || fs::read_to_string(home.path().join("notes.md")).unwrap();
+    assert_eq!(notes(), "remember the milk\n");
+    // A session of its own has them.
+    let session = serving.hello(json!({}));
+    let of = [
+        ("mcp-session-id", session.as_str()),
+        ("mcp-protocol-version", "2025-11-25"),
+    ];
+    let call = |id: u64, params: &Value| {
+        let message = message(id, "tools/call", params.clone());
+        serving.post(&of, &message).message(id)
+    };
+    let loaded = call(3, &load);
+    assert!(loaded.to_string().contains("Do it."), "{loaded}");
+    let written = call(4, &write);
+    assert_eq!(written["result"]["isError"], false, "{written}");
+    assert_eq!(notes(), "x");
+}

@@ -4,6 +4,8 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::SourceSigner;
+
 /// A skill of a workspace, pinned to the content of its folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -17,7 +19,7 @@ pub struct SkillPin {
     pub artifact: Option<String>,
     /// The signer of the artifact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub signer: Option<String>,
+    pub signer: Option<SourceSigner>,
     /// sha256 over the names and contents of all files, in lower-case hex.
     pub digest: String,
     /// True if a person has accepted the instructions as their own. The content of other skills counts as untrusted.
@@ -63,7 +65,12 @@ mod tests {
             |pin| pin.folder.push('x'),
             |pin| pin.source.push('x'),
             |pin| pin.artifact = Some("x".to_owned()),
-            |pin| pin.signer = Some("x".to_owned()),
+            |pin| {
+                pin.signer = Some(SourceSigner::Key {
+                    key: "x".to_owned(),
+                    name: None,
+                });
+            },
             |pin| pin.digest.push('1'),
             |pin| pin.trusted = true,
             |pin| pin.allowed_tools.push("Read".to_owned()),

@@ -72,6 +72,8 @@ pub(super) const READ_ONLY: &[&str] = &[
     ".aider.conf.yml",
     ".qwen",
     ".goose",
+    // Instructions and scripts that several agents share and follow.
+    "**/.agents/skills",
     "crush.json",
     ".crush.json",
     // Editors: tasks that run when a folder is opened, programs named in settings.
@@ -98,9 +100,13 @@ pub(super) const READ_ONLY: &[&str] = &[
 /// `.git` is protected by other rules, which follow these and so take precedence.
 pub(super) const READ_ONLY_LEAF: &[&str] = &[".git", "HEAD", "!**/.git/HEAD"];
 
+/// The folders of installed skills. They are hidden, because text of a skill is untrusted until a person trusts it, and
+/// only `load_skill` marks it. The folders of trusted skills are exceptions.
+pub(super) const INSTALLED_SKILLS: &str = "**/.mimir/skills/*";
+
 /// Private state of mimir: the audit log, approvals, and the stored values of plugins. Memories are hidden, too,
 /// because only the memory tools know a memory's author, which determines its trust level.
-pub(super) const HIDDEN: &[&str] = &["**/.mimir/state", "**/.mimir/memory"];
+pub(super) const HIDDEN: &[&str] = &["**/.mimir/state", "**/.mimir/memory", INSTALLED_SKILLS];
 
 /// Secret files and their exceptions. `id_*` is spelled out, so that files like `id_map.rs` stay visible.
 pub(super) const SECRETS: &[&str] = &[

@@ -47,6 +47,11 @@ impl PathRule {
         &self.text
     }
 
+    /// Returns true for the rule that hides the folders of skills that are not trusted.
+    pub fn is_of_skills(&self) -> bool {
+        self.layer == PathRuleLayer::Protected && *self.text == *super::protected::INSTALLED_SKILLS
+    }
+
     /// Returns the protection of matching paths.
     pub fn protection(&self) -> ProtectionLevel {
         self.protection

@@ -248,6 +248,30 @@ fn path_rules_reveal_secrets_files_by_exact_path_only() {
 }
 
 #[test]
+fn path_rules_hide_installed_skills_except_trusted_ones() {
+    let rules = PathRules::protected();
+    for path in [
+        ".mimir/skills/forms/SKILL.md",
+        ".mimir/skills/.new-skill-1/SKILL.md",
+        "sub/.mimir/skills/forms",
+        ".MIMIR/Skills/forms",
+    ] {
+        assert!(hidden(&rules, path), "{path}");
+    }
+    let rules = rules.show_skills([".mimir/skills/forms"]).expect("a path");
+    assert!(read_only(&rules, ".mimir/skills/forms/scripts/a.py"));
+    assert!(hidden(&rules, ".mimir/skills/forms2/SKILL.md"));
+    assert!(hidden(&rules, ".mimir/skills/other"));
+    assert!(hidden(&rules, ".mimir/skills/forms/.env"));
+    assert!(hidden(&rules, ".mimir/state/x"));
+    let denying = rules.deny([".mimir/skills/forms"]).expect("a glob");
+    assert!(hidden(&denying, ".mimir/skills/forms/SKILL.md"));
+    // Skills that several agents share are files of the project, which no tool replaces.
+    assert!(read_only(&rules, ".agents/skills/forms/SKILL.md"));
+    assert!(read_only(&rules, "sub/.agents/skills/new/SKILL.md"));
+}
+
+#[test]
 fn path_rules_user_exceptions_cannot_lift_built_in_rules() {
     let rules = PathRules::protected()
         .deny(["!.env", "!.mimir"])

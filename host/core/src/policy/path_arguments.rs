@@ -90,6 +90,9 @@ fn rule_name(rule: &PathRule) -> String {
 pub(super) fn remedy(rule: &PathRule, tool: &Tool, path: &str) -> String {
     let name = tool.name();
     match rule.layer() {
+        paths::PathRuleLayer::Protected if rule.is_of_skills() => {
+            "`load_skill` returns the files of a skill that no person has trusted".to_owned()
+        }
         paths::PathRuleLayer::Protected => {
             "no setting lifts this; change the file without a tool".to_owned()
         }

@@ -163,6 +163,9 @@ impl Policy {
         if revealed.peek().is_some() {
             rules = rules.and_then(|rules| rules.reveal(revealed));
         }
+        if !self.skill_folders.is_empty() {
+            rules = rules.and_then(|rules| rules.show_skills(&self.skill_folders));
+        }
         // All rules were checked when the file was read. If one fails nevertheless, no path is reachable.
         let rules = rules.unwrap_or_else(|_| PathRules::hide_everything());
         cache.insert(tool.name().to_string(), rules.clone());

@@ -101,7 +101,7 @@ fn show(globals: &GlobalOptions, pinned: &PinnedSkill, content: &SkillContent) -
             "folder": pinned.pin.folder,
             "source": pinned.pin.source,
             "artifact": pinned.pin.artifact,
-            "signer": pinned.pin.signer,
+            "signer": pinned.pin.signer.as_ref().map(ToString::to_string),
             "digest": pinned.pin.digest,
             "replaced": pinned.has_replaced,
             "requests": requests.collect::<Vec<_>>(),
@@ -114,7 +114,7 @@ fn show(globals: &GlobalOptions, pinned: &PinnedSkill, content: &SkillContent) -
         content.document.shown_description()
     ));
     if let Some(signer) = &pinned.pin.signer {
-        note(format_args!("Signer: {}", visible(signer)));
+        note(format_args!("Signer: {}", visible(&signer.to_string())));
     }
     if !requests.is_empty() {
         note("It requests:");

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::exit::{CommandFailure, CommandResult};
 use mimir::file_error::file_error;
-use mimir::registries::Registries;
+use mimir::registries::{Registries, source_signer};
 use mimir::setup::HostSetup;
 use mimir::skills::{
     MAX_TOTAL_SIZE, NewSkill, SkillContent, SkillFiles, pull_skill, read_skill_archive,
@@ -148,7 +148,7 @@ async fn from_registry(setup: &HostSetup, reference: &OciReference) -> CommandRe
     let pulled = pull_skill(registries.client(), &artifact.reference, &artifact.manifest).await?;
     let artifact_digest = pulled.manifest.to_string();
     let mut skill = new_skill(pulled.files, reference.to_string(), Some(artifact_digest))?;
-    skill.signer = artifact.signer.as_ref().map(ToString::to_string);
+    skill.signer = artifact.signer.clone().map(source_signer);
     Ok(skill)
 }
 

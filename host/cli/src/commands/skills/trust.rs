@@ -13,7 +13,7 @@ use crate::terminal;
 use mimir::setup::HostSetup;
 use mimir::skills::{FoundSkill, SkillContent, SkillState};
 
-use super::record;
+use super::{origin_lines, record};
 
 /// Accepts the instructions of a skill as the user's own, and grants what it requests, after the user has confirmed it.
 pub fn run(globals: &GlobalOptions, args: &SkillsTrustArgs) -> CommandResult {
@@ -91,12 +91,7 @@ fn show(skill: &FoundSkill, content: &SkillContent, granted: &[String]) {
         visible(&skill.folder),
         document.shown_description()
     ));
-    if let Some(pin) = &skill.pin {
-        note(format_args!("Source: {}", visible(&pin.source)));
-        if let Some(signer) = &pin.signer {
-            note(format_args!("Signer: {}", visible(signer)));
-        }
-    }
+    origin_lines(skill).iter().for_each(note);
     if skill.state == SkillState::Changed {
         note("Its files have changed since they were accepted.");
     }

@@ -11,7 +11,7 @@ use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::note;
 use crate::terminal;
 use mimir::setup::HostSetup;
-use mimir::skills::{FoundSkill, SkillContent};
+use mimir::skills::{FoundSkill, NewSkill, SkillContent};
 
 use super::record;
 use super::source::SkillSourceName;
@@ -26,6 +26,15 @@ pub async fn run(globals: &GlobalOptions, name: Option<&str>, yes: bool) -> Comm
     };
     let mut rows = Vec::new();
     for skill in &skills {
+        // The source in a pin that this user has not accepted is a claim of the lock file.
+        if skill.pin.is_some() && !skill.is_accepted {
+            if let Some(name) = name {
+                return Err(CommandFailure::usage(format!(
+                    "you have not accepted what tools.lock says about `{name}`: add it from its source with `mimir skills add SOURCE --force`"
+                )));
+            }
+            continue;
+        }
         let Some(source) = registry_source(skill) else {
             if let Some(name) = name {
                 return Err(CommandFailure::usage(format!(
@@ -70,7 +79,11 @@ async fn update(
         ))
         .into());
     }
-    let lines = differences(skill.content.as_ref().ok(), &new.content);
+    check_signer(skill, &new)?;
+    let mut lines = differences(skill.content.as_ref().ok(), &new.content);
+    if !lines.is_empty() {
+        lines.extend(signer_change(skill, &new));
+    }
     if lines.is_empty() {
         if shows {
             note(format_args!("{name} is up to date"));
@@ -96,6 +109,42 @@ async fn update(
         ));
     }
     Ok(json!({ "name": name, "updated": true, "digest": digest, "changes": lines }))
+}
+
+/// Fails if the pinned content has a signer, and no trust rule of this machine accepts one of the new content.
+fn check_signer(skill: &FoundSkill, new: &NewSkill) -> CommandResult<()> {
+    let pinned = skill.pin.as_ref().and_then(|pin| pin.signer.as_ref());
+    let (Some(pinned), None) = (pinned, &new.signer) else {
+        // A signer that the trust policy has accepted.
+        return Ok(());
+    };
+    let message = format!(
+        "`{}` was signed by {}, and the signer of the new content is not known; nothing was changed",
+        skill.name,
+        visible(&pinned.to_string())
+    );
+    let source = visible(&new.source);
+    Err(ToolError::policy_denied(message)
+        .with_remedies([
+            format!(
+                "add a `trust` rule with the key of the signer for {source} (mimir help signatures)"
+            ),
+            format!("to accept it without a signature: `mimir skills add {source} --force`"),
+        ])
+        .into())
+}
+
+/// Describes a change of the signer.
+fn signer_change(skill: &FoundSkill, new: &NewSkill) -> Option<String> {
+    let pinned = skill.pin.as_ref()?.signer.as_ref();
+    let line = match (pinned, new.signer.as_ref()?) {
+        (Some(pinned), signer) if pinned.is_same(signer) => return None,
+        (Some(pinned), signer) => {
+            format!("the signer changes from {pinned} to {signer}; a `trust` rule accepts both")
+        }
+        (None, signer) => format!("it is now signed by {signer}"),
+    };
+    Some(visible(&line))
 }
 
 /// Describes the differences between two contents, one line each. Empty if they are equal.
@@ -133,4 +182,94 @@ fn differences(old: Option<&SkillContent>, new: &SkillContent) -> Vec<String> {
         lines.push(format!("no longer requests {}", request.entry));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mimir::skills::{SKILL_FILE, SkillFiles, SkillState};
+    use mimir_core::ToolErrorCode;
+    use mimir_core::grants::{SkillPin, SourceSigner};
+
+    fn content() -> SkillContent {
+        let mut files = SkillFiles::default();
+        let text = "---\nname: forms\ndescription: Fills forms.\n---\nDo it.\n";
+        files.insert(SKILL_FILE, text.into()).unwrap();
+        SkillContent::new(files, "forms").unwrap()
+    }
+
+    fn key(id: &str) -> SourceSigner {
+        SourceSigner::Key {
+            key: id.to_owned(),
+            name: Some(format!("name of {id}")),
+        }
+    }
+
+    fn installed(signer: Option<SourceSigner>) -> FoundSkill {
+        FoundSkill {
+            name: "forms".to_owned(),
+            folder: ".mimir/skills/forms".to_owned(),
+            pin: Some(SkillPin {
+                folder: ".mimir/skills/forms".to_owned(),
+                source: "registry.example.com/acme/forms:1".to_owned(),
+                artifact: None,
+                signer,
+                digest: content().files.digest(),
+                trusted: true,
+                allowed_tools: Vec::new(),
+            }),
+            is_accepted: true,
+            content: Ok(content()),
+            state: SkillState::Trusted,
+        }
+    }
+
+    fn fetched(signer: Option<SourceSigner>) -> NewSkill {
+        NewSkill {
+            source: "registry.example.com/acme/forms:1".to_owned(),
+            artifact: None,
+            signer,
+            content: content(),
+        }
+    }
+
+    #[test]
+    fn skill_update_refuses_content_without_the_signer() {
+        let signed = installed(Some(key("a")));
+        let failure = check_signer(&signed, &fetched(None)).unwrap_err();
+        let CommandFailure::Reported { error, .. } = failure else {
+            panic!("expected an error with a code")
+        };
+        assert_eq!(error.code, ToolErrorCode::PolicyDenied);
+        assert!(
+            error.message.contains("was signed by key name of a"),
+            "{error}"
+        );
+        // Others are signers that a trust rule accepts.
+        for (pinned, new) in [
+            (Some(key("a")), Some(key("a"))),
+            (Some(key("a")), Some(key("b"))),
+            (None, Some(key("b"))),
+            (None, None),
+        ] {
+            assert!(check_signer(&installed(pinned), &fetched(new)).is_ok());
+        }
+    }
+
+    #[test]
+    fn skill_update_shows_another_signer() {
+        let change = |pinned, new| signer_change(&installed(pinned), &fetched(new));
+        assert_eq!(change(Some(key("a")), Some(key("a"))), None);
+        assert_eq!(change(None, None), None);
+        let text = change(Some(key("a")), Some(key("b"))).unwrap();
+        assert!(
+            text.contains("from key name of a (a) to key name of b (b)"),
+            "{text}"
+        );
+        assert!(
+            change(None, Some(key("b")))
+                .unwrap()
+                .contains("now signed by")
+        );
+    }
 }
