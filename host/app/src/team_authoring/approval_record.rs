@@ -73,10 +73,12 @@ pub struct SignedReview {
     pub key_id: String,
 }
 
-/// Keys of `team.yml` that are not revoked.
+/// Keys of `team.yml`.
 #[derive(Debug, Clone)]
 pub struct ReviewKeys {
-    /// Keys that may sign bundles.
+    /// Keys that may have signed the published bundle, including revoked ones: revoking a key needs a next bundle.
+    pub published: Vec<VerifyingKey>,
+    /// Keys that may sign the next bundle.
     pub bundle: Vec<VerifyingKey>,
     /// Keys that may approve tools.
     pub review: Vec<VerifyingKey>,
@@ -98,19 +100,38 @@ impl ReviewKeys {
             );
             return Err(ToolError::new(ToolErrorCode::PermissionDenied, message));
         }
+        let mut keys = Self::listed(folder)?;
+        if manifest.keys.is_empty() {
+            for list in [&mut keys.published, &mut keys.bundle, &mut keys.review] {
+                list.push(signing.clone());
+            }
+        }
+        Ok(keys)
+    }
+
+    /// Reads the keys that `team.yml` names.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a key cannot be read.
+    pub fn listed(folder: &AuthoringFolder) -> Result<Self, ToolError> {
+        let manifest = &folder.manifest;
         let read = |names: &[String]| -> Result<Vec<VerifyingKey>, ToolError> {
             let keys = names.iter().map(|name| read_key(folder.root(), name));
-            let mut keys = keys.collect::<Result<Vec<_>, _>>()?;
-            keys.retain(|key| !is_revoked(key));
-            Ok(keys)
+            keys.collect()
         };
-        let mut bundle = read(&manifest.keys)?;
-        if manifest.keys.is_empty() {
-            bundle.push(signing.clone());
-        }
+        let published = read(&manifest.keys)?;
+        let is_current = |key: &VerifyingKey| !manifest.revoked_keys.contains(&key.id());
+        let mut bundle = published.clone();
+        bundle.retain(is_current);
         let mut review = read(&manifest.review_keys)?;
+        review.retain(is_current);
         review.extend(bundle.iter().cloned());
-        Ok(Self { bundle, review })
+        Ok(Self {
+            published,
+            bundle,
+            review,
+        })
     }
 
     /// Returns an error if the key may not sign bundles.
@@ -155,8 +176,8 @@ impl ReviewRecord {
 }
 
 impl SignedReview {
-    /// Reads the decision about an entry of the catalog without its signature, for showing differences only. `None` if it
-    /// cannot be read.
+    /// Reads the decision about an entry of the catalog without its signature, for the differences that an author shows in
+    /// a proposal. A reviewer compares with [`Self::read`]. `None` if it cannot be read.
     pub fn read_unverified(folder: &AuthoringFolder, tool: &AuthoredTool) -> Option<ReviewRecord> {
         let path = folder.review_path(&tool.file, &tool.digest);
         let json = files::read(&path, LinkPolicy::Refuse, MAX_FILE_SIZE).ok()?;

@@ -1,5 +1,6 @@
 //! A proposal to put a component into a team's bundle: everything that a reviewer must see.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ use mimir_registry::OciDigest;
 use mimir_registry::team::MAX_BLOB_SIZE;
 use mimir_wasm::family::proofs;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::file_error::{file_error, write_atomically};
 
@@ -183,6 +184,20 @@ impl ToolProposal {
             source,
             tests,
         }
+    }
+
+    /// Returns the digest that a reviewer confirms. It covers the component and all rights that an approval can grant, also
+    /// those that the proposer names, which are not in the component.
+    pub fn review_digest(&self) -> OciDigest {
+        let needs = self.tools.iter().map(|tool| (&tool.name, &tool.needs));
+        let needs: BTreeMap<&String, &Needs> = needs.collect();
+        let covered = json!({
+            "file": self.file,
+            "digest": self.digest,
+            "named": self.named,
+            "needs": needs,
+        });
+        OciDigest::of_bytes(covered.to_string().as_bytes())
     }
 
     /// Returns an error if the component is not the one that this proposal describes. A proposal comes from another

@@ -30,6 +30,10 @@ fn write_page(page: &mut String, proposal: &ToolProposal) {
         ),
         ("Digest", proposal.digest.to_string()),
         (
+            "Review digest, of component and rights",
+            proposal.review_digest().to_string(),
+        ),
+        (
             "Size",
             format!("{} ({} bytes)", text::bytes(proposal.size), proposal.size),
         ),

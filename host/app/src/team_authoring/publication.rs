@@ -91,7 +91,7 @@ impl Publication {
     ) -> Result<Self, ToolError> {
         let keys = ReviewKeys::read(folder, signing.verifying_key())?;
         keys.check_publisher(signing.verifying_key())?;
-        let published = target.published(client, &keys.bundle).await?;
+        let published = target.published(client, &keys.published).await?;
         check_lineage(folder, &target, published.as_ref(), signing)?;
         let record = PublicationRecord::read(folder)?;
         let version = next_version(

@@ -101,7 +101,7 @@ impl PublishTarget {
             let message = format!(
                 "the bundle at {self} is not signed by a key in `keys` of team.yml; nothing was published"
             );
-            let remedy = "add the public key that signed it to `keys`, or publish to another target"
+            let remedy = "add the public key that signed it to `keys`, where a revoked key can stay, or publish to another target"
                 .to_owned();
             ToolError::new(ToolErrorCode::PermissionDenied, message).with_remedies([remedy])
         })?;

@@ -42,7 +42,7 @@ Examples:
     Propose(TeamProposeArgs),
     /// Approve a proposal, or a tool of the catalog, after showing what it may do
     #[command(after_help = "\
-Without a terminal, confirm with the digest of the component, as the proposal has it:
+Without a terminal, confirm with the review digest of component and rights, as the proposal has it:
   mimir team approve weather --sign acme --digest 9f86d081…")]
     Approve(TeamApproveArgs),
     /// Reject a proposal, or a tool of the catalog
@@ -121,7 +121,7 @@ pub struct TeamApproveArgs {
     /// Your key: a name from `mimir keys list`, or a file
     #[arg(long, value_name = "KEY")]
     pub sign: String,
-    /// Digest of the component to approve, instead of a confirmation
+    /// Review digest of the component and its rights, instead of a confirmation
     #[arg(long, value_name = "SHA256", value_parser = digest)]
     pub digest: Option<String>,
     /// Approve the component without its reference in a registry, which then need not be reachable

@@ -14,7 +14,9 @@ use crate::commands::tools_add::{AddSource, fetch_component};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::note;
 use mimir::setup::HostSetup;
-use mimir::team_authoring::{AuthoredTool, AuthoringFolder, InspectedPlugin, bundled_file_name};
+use mimir::team_authoring::{
+    AuthoredTool, AuthoringFolder, InspectedPlugin, ToolProposal, bundled_file_name,
+};
 
 /// Adds a component to the catalog. It must be approved before it is published.
 pub async fn add(globals: &GlobalOptions, args: &TeamAddArgs) -> CommandResult {
@@ -47,6 +49,7 @@ pub async fn add(globals: &GlobalOptions, args: &TeamAddArgs) -> CommandResult {
         &format!("team {}", folder.manifest.org_id),
         &format!("added {file} to the catalog, {}", plugin.digest),
     );
+    let facts = ToolProposal::new(&plugin, &Needs::default(), None, source.clone(), None);
     let needs: Vec<String> = plugin
         .tools
         .iter()
@@ -56,6 +59,7 @@ pub async fn add(globals: &GlobalOptions, args: &TeamAddArgs) -> CommandResult {
         globals.printer().print_json(&json!({
             "added": file,
             "digest": plugin.digest,
+            "reviewDigest": facts.review_digest(),
             "size": plugin.bytes.len(),
             "reference": entry.reference,
             "signer": source.as_ref().and_then(|source| source.signer.as_ref()),

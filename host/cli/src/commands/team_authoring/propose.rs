@@ -19,8 +19,8 @@ use crate::output::{note, warn};
 use mimir::file_error::file_error;
 use mimir::setup::HostSetup;
 use mimir::team_authoring::{
-    AuthoringFolder, InspectedPlugin, ProposalFiles, ProposalSource, ProposedTests, ToolProposal,
-    bundled_file_name,
+    AuthoringFolder, InspectedPlugin, ProposalFiles, ProposalSource, ProposedTests, ReviewKeys,
+    SignedReview, ToolProposal, bundled_file_name,
 };
 
 /// Writes a proposal of an installed component.
@@ -63,11 +63,19 @@ pub async fn run(globals: &GlobalOptions, args: &TeamProposeArgs) -> CommandResu
     };
     files.write(&proposal, &plugin.bytes)?;
     if globals.json {
-        let value = json!({ "proposed": file, "digest": plugin.digest, "files": files, "tests": proposal.tests });
+        let value = json!({
+            "proposed": file,
+            "digest": plugin.digest,
+            "reviewDigest": proposal.review_digest(),
+            "files": files,
+            "tests": proposal.tests,
+        });
         globals.printer().print_json(&value)?;
         return Ok(ExitReason::Done);
     }
     note(format_args!("proposed {file}, {}", plugin.digest));
+    let review_digest = proposal.review_digest();
+    note(format_args!("review digest {review_digest}"));
     for path in [&files.page, &files.json, &files.component] {
         note(format_args!("  {}", shown(path)));
     }
@@ -110,7 +118,12 @@ fn previous_grant(
     file: &str,
 ) -> Option<Grant> {
     if let Some(folder) = folder {
-        return review::approved_grant(folder, file);
+        let keys = ReviewKeys::listed(folder).map(|keys| keys.review);
+        return match keys {
+            Ok(keys) if !keys.is_empty() => review::approved_grant(folder, file, &keys),
+            // The team's key is not known here. The reviewer's command compares again, with verified decisions only.
+            _ => SignedReview::read_unverified(folder, folder.tool(file)?)?.grant,
+        };
     }
     let bundles = setup.settings.teams.iter().map(|team| &team.bundle);
     let mut tools = bundles.flat_map(|bundle| &bundle.tools);

@@ -8,7 +8,7 @@ use mimir_core::grants::Grant;
 use mimir_core::needs::{NeedKind, Needs};
 use mimir_core::text::visible;
 use mimir_core::{ToolError, ToolErrorCode};
-use mimir_registry::signature::SigningKey;
+use mimir_registry::signature::{SigningKey, VerifyingKey};
 use mimir_registry::team::MAX_BLOB_SIZE;
 use mimir_registry::{OciDigest, OciReference};
 use serde_json::json;
@@ -19,7 +19,7 @@ use crate::arguments::command_line;
 use crate::commands::keys::signing_key;
 use crate::commands::tools_add::{AddSource, fetch_component};
 use crate::exit::CommandResult;
-use crate::output::note;
+use crate::output::{note, warn};
 use crate::terminal;
 use mimir::file_error::file_error;
 use mimir::setup::HostSetup;
@@ -33,6 +33,8 @@ struct ReviewedComponent {
     plugin: InspectedPlugin,
     named: Needs,
     source: Option<ProposalSource>,
+    /// The grant of the build in the catalog.
+    previous: Option<Grant>,
     /// The proposal and its files; `None` for a tool that only the catalog has.
     proposal: Option<(ToolProposal, ProposalFiles)>,
 }
@@ -41,8 +43,8 @@ struct ReviewedComponent {
 pub async fn approve(globals: &GlobalOptions, args: &TeamApproveArgs) -> CommandResult {
     let mut folder = AuthoringFolder::open(&args.dir)?;
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    let key = reviewer_key(&setup, &folder, &args.sign)?;
-    let mut reviewed = read_component(&setup, &folder, &args.proposal).await?;
+    let (key, keys) = reviewer_key(&setup, &folder, &args.sign)?;
+    let mut reviewed = read_component(&setup, &folder, &args.proposal, &keys.review).await?;
     if args.no_reference {
         reviewed.source = None;
     }
@@ -53,10 +55,10 @@ pub async fn approve(globals: &GlobalOptions, args: &TeamApproveArgs) -> Command
         plugin,
         named,
         source,
+        previous,
         proposal,
     } = reviewed;
     let grant = plugin.grant(&named, &args.without)?;
-    let previous = approved_grant(&folder, &plugin.file);
     let tests = proposal.as_ref().and_then(|(told, _)| told.tests.clone());
     let facts = ToolProposal::new(&plugin, &named, previous.as_ref(), source.clone(), tests);
     confirm(args, &folder, &facts)?;
@@ -95,6 +97,7 @@ pub async fn approve(globals: &GlobalOptions, args: &TeamApproveArgs) -> Command
         &json!({
             "approved": plugin.file,
             "digest": plugin.digest,
+            "reviewDigest": facts.review_digest(),
             "key": key_id,
             "enforced": entry.enforced,
             "withheld": args.without,
@@ -111,7 +114,7 @@ pub async fn approve(globals: &GlobalOptions, args: &TeamApproveArgs) -> Command
 pub async fn reject(globals: &GlobalOptions, args: &TeamRejectArgs) -> CommandResult {
     let folder = AuthoringFolder::open(&args.dir)?;
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    let key = reviewer_key(&setup, &folder, &args.sign)?;
+    let (key, _) = reviewer_key(&setup, &folder, &args.sign)?;
     // Not inspected: a component that cannot be loaded can be rejected, too.
     let (file, bytes, proposal) = match ProposalFiles::find(&args.proposal, &folder.proposals()) {
         Ok(files) => {
@@ -157,16 +160,16 @@ pub async fn reject(globals: &GlobalOptions, args: &TeamRejectArgs) -> CommandRe
     )
 }
 
-/// Reads the reviewer's key. Fails if the team does not accept its decisions.
+/// Reads the reviewer's key, and the keys of the team. Fails if the team does not accept its decisions.
 fn reviewer_key(
     setup: &HostSetup,
     folder: &AuthoringFolder,
     name: &str,
-) -> CommandResult<SigningKey> {
+) -> CommandResult<(SigningKey, ReviewKeys)> {
     let key = signing_key(setup, name)?;
     let keys = ReviewKeys::read(folder, key.verifying_key())?;
     keys.check_reviewer(key.verifying_key())?;
-    Ok(key)
+    Ok((key, keys))
 }
 
 /// Reads and inspects the component of a proposal, or of the catalog.
@@ -174,18 +177,22 @@ async fn read_component(
     setup: &HostSetup,
     folder: &AuthoringFolder,
     named: &Path,
+    keys: &[VerifyingKey],
 ) -> CommandResult<ReviewedComponent> {
     let files = match ProposalFiles::find(named, &folder.proposals()) {
         Ok(files) => files,
         Err(missing) => {
             let (file, bytes) = catalog_component(folder, named, missing)?;
-            let needs = Needs::default();
-            let plugin = InspectedPlugin::inspect(setup, &file, bytes, &needs).await?;
+            // Only a signed decision can name rights of a build that has no proposal.
+            let previous = approved_grant(folder, &file, keys);
+            let named = previous.as_ref().map(Grant::named).unwrap_or_default();
+            let plugin = InspectedPlugin::inspect(setup, &file, bytes, &named).await?;
             let entry = folder.tool(&file);
             let reference = entry.and_then(|entry| entry.reference.clone());
             return Ok(ReviewedComponent {
-                named: approved_grant(folder, &file).map_or(needs, |grant| grant.named()),
+                named,
                 plugin,
+                previous,
                 source: reference.map(|reference| ProposalSource {
                     reference,
                     signer: None,
@@ -203,6 +210,7 @@ async fn read_component(
         plugin,
         named,
         source: proposal.source.clone(),
+        previous: approved_grant(folder, &proposal.file, keys),
         proposal: Some((proposal, files)),
     })
 }
@@ -270,29 +278,43 @@ async fn verify_source(
     })
 }
 
-/// Returns the grant of the build in the catalog, whether or not it was published.
-pub fn approved_grant(folder: &AuthoringFolder, file: &str) -> Option<Grant> {
+/// Returns the grant of the build in the catalog, whether or not it was published. A decision that none of `keys` has
+/// signed grants nothing, and is left out with a warning.
+pub fn approved_grant(
+    folder: &AuthoringFolder,
+    file: &str,
+    keys: &[VerifyingKey],
+) -> Option<Grant> {
     let entry = folder.tool(file)?;
-    let review = SignedReview::read_unverified(folder, entry)?;
-    review.grant
+    match SignedReview::read(folder, entry, keys) {
+        Ok(review) => review?.record.grant,
+        Err(error) => {
+            warn(format_args!("{}; it is left out", error.message));
+            None
+        }
+    }
 }
 
-/// Shows the facts, and asks. Without a terminal, the digest of the component answers.
+/// Shows the facts, and asks. Without a terminal, the digest of the component and its rights answers.
 fn confirm(
     args: &TeamApproveArgs,
     folder: &AuthoringFolder,
     facts: &ToolProposal,
 ) -> CommandResult<()> {
     let file = &facts.file;
+    let review_digest = facts.review_digest().hex();
     if let Some(digest) = &args.digest {
-        if *digest == facts.digest.hex() {
+        if *digest == review_digest {
             return Ok(());
         }
         let message = format!(
-            "digest mismatch: {file} has {}, expected {digest}; nothing was approved",
-            facts.digest.hex()
+            "digest mismatch: {file} with its rights has {review_digest}, expected {digest}; nothing was approved"
         );
-        return Err(ToolError::approval_denied(message).into());
+        let remedy = "leave out --digest to see what the tool may do; the digest is that of the component and its rights, as `mimir team propose` prints it"
+            .to_owned();
+        return Err(ToolError::approval_denied(message)
+            .with_remedies([remedy])
+            .into());
     }
     let mut lines: Vec<String> = proposal_page(facts).lines().map(str::to_owned).collect();
     let withheld: Vec<&str> = args
@@ -311,9 +333,8 @@ fn confirm(
         return Ok(());
     }
     let message = format!(
-        "nothing was approved; without a terminal, name the digest of the component: `{} --digest {}`",
-        command_line(),
-        facts.digest.hex()
+        "nothing was approved; without a terminal, name the digest of the component and its rights: `{} --digest {review_digest}`",
+        command_line()
     );
     Err(ToolError::approval_denied(message).into())
 }
