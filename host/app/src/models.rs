@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mimir_agent::ModelProvider;
 use mimir_core::ToolError;
 use mimir_core::audit::AuditSink;
-use mimir_core::config::{AgentBudget, AgentSettings, ChosenModel};
+use mimir_core::config::{AgentBudget, AgentSettings, ChosenModel, ModelAddressFile};
 use mimir_core::redact::Vault;
 
 use crate::servers;
@@ -82,6 +82,18 @@ impl ModelFactory {
             })
     }
 
+    /// Refuses a model of a team's list at an address that the team has not set.
+    fn check_address(&self, chosen: &ChosenModel) -> Result<(), ToolError> {
+        let files = self.settings.files.iter();
+        let files = files.map(|file| ModelAddressFile {
+            shown: &file.shown,
+            is_team: file.owner.is_team(),
+            config: &file.config,
+        });
+        let files: Vec<_> = files.collect();
+        self.settings.config.check_model_address(chosen, &files)
+    }
+
     /// Creates the model `model_name` (`PROVIDER/MODEL`), or the configured one. Fails if `agent.maxCost` is set and
     /// the price of the model is not known.
     pub fn model(
@@ -90,6 +102,7 @@ impl ModelFactory {
     ) -> Result<(Arc<ModelProvider>, ChosenModel), ToolError> {
         let chosen = self.resolve_model(model_name)?;
         self.settings.config.check_model(&chosen)?;
+        self.check_address(&chosen)?;
         if self.agent().max_cost.is_some() && chosen.price.is_none() {
             let (provider, model) = (&chosen.provider, &chosen.model);
             return Err(ToolError::invalid_input(format!(

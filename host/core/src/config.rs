@@ -42,7 +42,7 @@ pub use cache::CacheSettings;
 pub use commands::{AddedBy, ExecApproval, ExecApprovals, ExecMode};
 pub(crate) use embeddings::uses_embeddings;
 pub use embeddings::{EMBEDDINGS_VARIABLE, EmbeddingsEndpoint, EmbeddingsSettings};
-pub use enforcement::{EnforcementSettings, ModelAllowList};
+pub use enforcement::{EnforcementSettings, ModelAddressFile, ModelAllowList};
 pub use execution::{DeniedNetwork, ExecutionSettings, RequiredSandbox};
 pub use files::FileSettings;
 pub use labels::{LabelSettings, RedactionSettings, ToolAuditSettings};

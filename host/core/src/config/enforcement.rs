@@ -13,11 +13,11 @@ use crate::text::visible;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct EnforcementSettings {
-    /// Does not load the custom tools of workspaces.
+    /// Does not load the custom tools and skills of workspaces.
     pub disable_local_tools: bool,
     /// If not empty, only these tools can be used: names, globs such as `git_*`, and sources such as `source:teams`.
     pub allow_tools: Vec<String>,
-    /// Does not load custom tools without a trusted signature.
+    /// Does not load custom tools without a trusted signature. Nothing of them is compiled or run.
     pub require_signature: bool,
     /// If not empty, only these models can be used: patterns of PROVIDER/MODEL such as `anthropic/*`.
     pub models: Vec<String>,
@@ -84,6 +84,66 @@ impl Config {
     }
 }
 
+/// A config file, for the check of a model's address.
+#[derive(Debug, Clone, Copy)]
+pub struct ModelAddressFile<'a> {
+    /// The file, for messages.
+    pub shown: &'a str,
+    /// True if a team owns the file.
+    pub is_team: bool,
+    /// The settings of the file alone.
+    pub config: &'a Config,
+}
+
+impl Config {
+    /// Refuses a model whose provider gets its address from a file below that of a team with `enforcement.models`: the
+    /// names in the list then say nothing about where conversations are sent. `files` has the teams' files first, the
+    /// strongest at the beginning.
+    ///
+    /// # Errors
+    /// Names the file with the address and the file with the list.
+    pub fn check_model_address(
+        &self,
+        chosen: &ChosenModel,
+        files: &[ModelAddressFile<'_>],
+    ) -> Result<(), ToolError> {
+        let name = &chosen.provider;
+        let has_address = |config: &Config| {
+            let provider = config.providers.get(name);
+            provider.is_some_and(|provider| provider.url.is_some() || provider.api.is_some())
+        };
+        // Also the settings of a project that are not in force yet have no effect.
+        if !has_address(self) {
+            return Ok(());
+        }
+        for (at, list) in files.iter().enumerate() {
+            if !list.is_team || list.config.enforcement.models.is_empty() {
+                continue;
+            }
+            let (own, below) = files.split_at(at + 1);
+            // The block of a team's file replaces those of the files below as a whole.
+            let mut teams = own.iter().filter(|file| file.is_team);
+            if teams.any(|file| file.config.providers.contains_key(name)) {
+                continue;
+            }
+            let Some(other) = below.iter().find(|file| has_address(file.config)) else {
+                continue;
+            };
+            let (name, other, list) = (visible(name), visible(other.shown), visible(list.shown));
+            let message = format!(
+                "the models of `{name}` cannot be used at the address in {other}: {list} allows models, so it sets their addresses"
+            );
+            let remedy = format!(
+                "remove `url` and `api` of `providers.{name}` from {other}, or have `providers.{name}` set by {list}"
+            );
+            return Err(
+                ToolError::new(ToolErrorCode::PolicyDenied, message).with_remedies([remedy])
+            );
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -125,6 +185,63 @@ mod tests {
         assert!(error.message.contains("team Acme"), "{}", error.message);
         let error = check("local/large").unwrap_err();
         assert!(error.message.contains("config.yml"), "{}", error.message);
+    }
+
+    #[test]
+    fn enforcement_models_of_a_team_keep_their_addresses() {
+        let config = |value| serde_json::from_value::<Config>(value).unwrap();
+        let address = json!({"anthropic": {"url": "http://127.0.0.1:1"}});
+        let list = config(json!({"enforcement": {"models": ["anthropic/*"]}}));
+        let list_and_address = config(json!({
+            "enforcement": {"models": ["anthropic/*"]},
+            "providers": {"anthropic": {"url": "https://models.example.com"}},
+        }));
+        let own = config(json!({ "providers": address }));
+        let key_only = config(json!({"providers": {"anthropic": {"key": "OTHER_KEY"}}}));
+        let check = |files: &[(bool, &Config)], merged: &Config| {
+            let names = ["first", "second", "third"];
+            let files: Vec<_> = files
+                .iter()
+                .zip(names)
+                .map(|((is_team, config), shown)| ModelAddressFile {
+                    shown,
+                    is_team: *is_team,
+                    config,
+                })
+                .collect();
+            let chosen = merged.chosen_model(Some("anthropic/claude")).unwrap();
+            merged.check_model_address(&chosen, &files)
+        };
+        let error = check(&[(true, &list), (false, &own)], &own).unwrap_err();
+        assert_eq!(error.code, ToolErrorCode::PolicyDenied);
+        let message = &error.message;
+        assert!(
+            message.contains("in second") && message.contains("first allows"),
+            "{message}"
+        );
+        // A weaker team does not move the models of a stronger one, but a stronger one may.
+        assert!(
+            check(
+                &[(true, &list), (true, &list_and_address)],
+                &list_and_address
+            )
+            .is_err()
+        );
+        assert!(
+            check(
+                &[(true, &list_and_address), (true, &list)],
+                &list_and_address
+            )
+            .is_ok()
+        );
+        let files = [(true, &list_and_address), (false, &own)];
+        assert!(check(&files, &list_and_address).is_ok());
+        assert!(check(&[(true, &list), (false, &key_only)], &key_only).is_ok());
+        // The list of a user restricts the user only.
+        assert!(check(&[(false, &list), (false, &own)], &own).is_ok());
+        assert!(check(&[(false, &own)], &own).is_ok());
+        // A block that is not in force.
+        assert!(check(&[(true, &list), (false, &own)], &list).is_ok());
     }
 
     #[test]
