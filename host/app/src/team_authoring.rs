@@ -17,7 +17,7 @@ mod publish_target;
 
 pub use approval_record::{ReviewDecision, ReviewKeys, ReviewRecord, SignedReview};
 pub use authoring_folder::{AuthoredTool, AuthoringFolder, AuthoringManifest, MANIFEST};
-pub use bundle_difference::BundleDifference;
+pub use bundle_difference::{BundleDifference, granted_rights};
 pub use plugin_inspection::InspectedPlugin;
 pub use proposal::{
     PreviousBuild, ProposalFiles, ProposalSource, ProposedTests, ProposedTool, ToolProposal,

@@ -19,8 +19,8 @@ pub use bundle_sync::{SyncContext, SyncOutcome, sync_team};
 pub use join::{JoinPlan, leave_team, plan_join};
 pub use local_tools::{enforce, refuse_unlisted};
 pub use membership::{TeamMembership, bundle_locations, memberships, read_team_key};
-pub use refresh::{TeamRefresh, refresh_if_needed, spawn_refresh};
-pub use team_in_force::{LOCATION_PREFIX, TeamInForce, enforced_lines};
+pub use refresh::{TeamRefresh, refresh_if_needed, spawn_refresh, sync_and_compare};
+pub use team_in_force::{LOCATION_PREFIX, TeamInForce, allowed_lines, enforced_lines};
 pub use team_store::{StoredTeam, TeamStore};
 
 pub(crate) use team_in_force::check_team_settings;

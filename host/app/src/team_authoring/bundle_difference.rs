@@ -1,4 +1,4 @@
-//! Difference between the published bundle and the next one, for the person who publishes.
+//! Difference between two bundles of a team, for the person who publishes the newer one, and for its members.
 
 use std::collections::BTreeMap;
 
@@ -79,7 +79,7 @@ fn tool_lines(old: Option<&BundledTool>, tool: &BundledTool, lines: &mut Vec<Str
     let Some(old) = old else {
         let enforced = if tool.enforced { ", enforced" } else { "" };
         lines.push(format!("tool {file}: added, {}{enforced}", tool.digest));
-        rights_lines(file, &[], &granted(tool), lines);
+        rights_lines(file, &[], &granted_rights(tool), lines);
         return;
     };
     if old.digest != tool.digest {
@@ -90,7 +90,7 @@ fn tool_lines(old: Option<&BundledTool>, tool: &BundledTool, lines: &mut Vec<Str
         (true, false) => lines.push(format!("tool {file}: members can disable it")),
         _ => {}
     }
-    rights_lines(file, &granted(old), &granted(tool), lines);
+    rights_lines(file, &granted_rights(old), &granted_rights(tool), lines);
 }
 
 fn rights_lines(file: &str, old: &[String], new: &[String], lines: &mut Vec<String>) {
@@ -100,8 +100,8 @@ fn rights_lines(file: &str, old: &[String], new: &[String], lines: &mut Vec<Stri
     lines.extend(removed.map(|line| format!("tool {file}: may no longer {line}")));
 }
 
-/// Returns the rights that a bundle grants to a tool's component, sorted.
-fn granted(tool: &BundledTool) -> Vec<String> {
+/// Returns the rights that a bundle grants to a tool's component, without the withheld ones, sorted.
+pub fn granted_rights(tool: &BundledTool) -> Vec<String> {
     let mut lines = tool.grant.as_ref().map_or_else(Vec::new, grant_lines);
     lines.sort();
     lines.dedup();

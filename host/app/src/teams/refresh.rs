@@ -13,12 +13,16 @@ use super::team_in_force::{TeamInForce, now};
 use super::team_store::TeamStore;
 use crate::interface::{note, warn};
 use crate::setup::HostSetup;
+use crate::team_authoring::BundleDifference;
 
 /// Time after which a failed check in the background is repeated.
 const RETRY_INTERVAL: Duration = Duration::from_secs(300);
 
 /// Maximum time for which a command waits for a bundle that it needs.
 const FOREGROUND_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Maximum number of changes of a bundle that are shown without being asked for.
+const MAX_CHANGES: usize = 50;
 
 /// Background refresh of all teams. Dropping it stops the refresh.
 #[must_use]
@@ -60,19 +64,66 @@ fn time_to_check(team: &TeamInForce, now: Timestamp) -> Duration {
     team.membership.refresh.saturating_sub(age)
 }
 
+/// Checks for a newer bundle of a team as [`sync_team`] does. Returns what a newer one changes for this member, and records
+/// it in the audit log.
+///
+/// # Errors
+/// Those of [`sync_team`].
+pub async fn sync_and_compare(
+    context: &SyncContext,
+    membership: &TeamMembership,
+) -> Result<(SyncOutcome, BundleDifference), ToolError> {
+    // Without a readable bundle, everything is new.
+    let stored = || TeamInForce::read(context.user_dirs(), membership.clone()).ok();
+    let before = stored();
+    let outcome = sync_team(context, membership).await?;
+    let mut changes = BundleDifference::default();
+    if let SyncOutcome::Updated { to, .. } = outcome
+        && let Some(after) = stored()
+    {
+        let before = before.as_ref().map(|team| &*team.bundle);
+        changes = BundleDifference::between(before, &after.bundle);
+        let mut lines = changes.lines.clone();
+        let more = lines.len().saturating_sub(MAX_CHANGES);
+        lines.truncate(MAX_CHANGES);
+        if more > 0 {
+            lines.push(format!("{more} more changes"));
+        }
+        let changed = if lines.is_empty() {
+            "none".to_owned()
+        } else {
+            lines.join("; ")
+        };
+        let detail = format!("changes in version {to}: {changed}");
+        context.record(&membership.org_id, &detail, None);
+    }
+    Ok((outcome, changes))
+}
+
+/// Shows the version that is in force now, and what it changes.
+fn note_update(membership: &TeamMembership, outcome: &SyncOutcome, changes: &BundleDifference) {
+    let SyncOutcome::Updated { to, .. } = outcome else {
+        return;
+    };
+    let org_id = &membership.org_id;
+    note(format_args!("team {org_id}: version {to} is in force"));
+    for line in changes.lines.iter().take(MAX_CHANGES) {
+        note(format_args!("  {line}"));
+    }
+    let more = changes.lines.len().saturating_sub(MAX_CHANGES);
+    if more > 0 {
+        note(format_args!("  and {more} more changes"));
+    }
+}
+
 async fn refresh(context: SyncContext, membership: TeamMembership, first: Duration) {
     let mut pause = first;
     let mut last_fault = String::new();
     loop {
         tokio::time::sleep(pause).await;
-        match sync_team(&context, &membership).await {
-            Ok(outcome) => {
-                if let SyncOutcome::Updated { to, .. } = outcome {
-                    note(format_args!(
-                        "team {}: version {to} is in force",
-                        membership.org_id
-                    ));
-                }
+        match sync_and_compare(&context, &membership).await {
+            Ok((outcome, changes)) => {
+                note_update(&membership, &outcome, &changes);
                 pause = membership.refresh;
                 last_fault.clear();
             }
@@ -99,8 +150,12 @@ pub async fn refresh_if_needed(setup: &HostSetup, renews: bool) -> Result<bool, 
         if !needs_refresh(&context, &membership, renews) {
             continue;
         }
-        match tokio::time::timeout(FOREGROUND_TIMEOUT, sync_team(&context, &membership)).await {
-            Ok(Ok(_)) => any = true,
+        let synced = sync_and_compare(&context, &membership);
+        match tokio::time::timeout(FOREGROUND_TIMEOUT, synced).await {
+            Ok(Ok((outcome, changes))) => {
+                note_update(&membership, &outcome, &changes);
+                any = true;
+            }
             Ok(Err(error)) => warn(&error.message),
             Err(_) => {
                 let seconds = FOREGROUND_TIMEOUT.as_secs();

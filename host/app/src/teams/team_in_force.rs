@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use jiff::{SignedDuration, Timestamp};
+use mimir_core::config::Config;
 use mimir_core::grants::ToolsLock;
 use mimir_core::policy::OutdatedTeam;
 use mimir_core::registry::Quarantined;
@@ -222,6 +223,25 @@ pub fn enforced_lines(bundle: &TeamBundle) -> Result<Vec<String>, ToolError> {
     }
     let enforced = bundle.tools.iter().filter(|tool| tool.enforced);
     lines.extend(enforced.map(|tool| format!("{} cannot be disabled", tool.file)));
+    Ok(lines)
+}
+
+/// Returns the keys in a bundle's settings that allow or add something, such as servers, secrets, providers, mounts and
+/// `allow`, one line each.
+///
+/// # Errors
+/// The settings of the bundle are not valid.
+pub fn allowed_lines(bundle: &TeamBundle) -> Result<Vec<String>, ToolError> {
+    let file = parse_settings(bundle, std::path::PathBuf::from("config.yml"))?;
+    let mut lines = file.config.weakening_keys(&Config::default());
+    for (name, provider) in &file.config.providers {
+        if let Some(url) = &provider.url {
+            let key = format!("providers.{name}");
+            if let Some(line) = lines.iter_mut().find(|line| **line == key) {
+                *line = format!("{key}: {url}");
+            }
+        }
+    }
     Ok(lines)
 }
 

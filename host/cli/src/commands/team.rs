@@ -14,8 +14,10 @@ use crate::output::{note, warn};
 use crate::terminal;
 use mimir::setup::HostSetup;
 use mimir::signing_keys::UserKeys;
+use mimir::team_authoring::BundleDifference;
 use mimir::teams::{
-    self, SyncContext, SyncOutcome, TeamInForce, TeamMembership, leave_team, plan_join, sync_team,
+    self, SyncContext, SyncOutcome, TeamInForce, TeamMembership, leave_team, plan_join,
+    sync_and_compare,
 };
 
 use super::team_authoring;
@@ -151,8 +153,8 @@ async fn sync(globals: &GlobalOptions) -> CommandResult {
     let mut rows = Vec::new();
     let mut failure = None;
     for membership in &memberships {
-        match sync_team(&context, membership).await {
-            Ok(outcome) => rows.push(sync_row(membership, &outcome)),
+        match sync_and_compare(&context, membership).await {
+            Ok((outcome, changes)) => rows.push(sync_row(membership, &outcome, &changes)),
             Err(error) => {
                 rows.push(json!({ "orgId": membership.org_id, "error": error }));
                 if let Some(earlier) = failure.replace(error) {
@@ -170,13 +172,18 @@ async fn sync(globals: &GlobalOptions) -> CommandResult {
     Ok(ExitReason::Done)
 }
 
-fn sync_row(membership: &TeamMembership, outcome: &SyncOutcome) -> Value {
+fn sync_row(
+    membership: &TeamMembership,
+    outcome: &SyncOutcome,
+    changes: &BundleDifference,
+) -> Value {
     let (version, updated, from) = match outcome {
         SyncOutcome::Unchanged { version } => (*version, false, None),
         SyncOutcome::Updated { from, to } => (*to, true, *from),
     };
     json!({
         "orgId": membership.org_id, "version": version, "updated": updated, "from": from,
+        "changes": changes,
     })
 }
 
@@ -186,6 +193,10 @@ fn print_synced(out: &mut dyn Write, rows: &[Value]) -> io::Result<()> {
         let version = &row["version"];
         if row["updated"] == true {
             writeln!(out, "{org_id}: version {version} is in force now")?;
+            for line in row["changes"].as_array().into_iter().flatten() {
+                let line = line.as_str().unwrap_or_default();
+                writeln!(out, "  {}", visible(line))?;
+            }
         } else {
             writeln!(out, "{org_id}: version {version} is the newest")?;
         }

@@ -8,7 +8,8 @@ use mimir_registry::team::{BundledTool, TeamBundle};
 use serde_json::{Value, json};
 
 use super::{BAD, FAINT, GOOD, STRONG, indented, styled};
-use mimir::teams::{JoinPlan, TeamInForce, TeamMembership, enforced_lines};
+use mimir::team_authoring::granted_rights;
+use mimir::teams::{JoinPlan, TeamInForce, TeamMembership, allowed_lines, enforced_lines};
 
 /// Maximum number of lines of settings on the card. The rest is in the bundle.
 const MAX_SETTINGS_LINES: usize = 200;
@@ -22,6 +23,7 @@ pub fn card_lines(plan: &JoinPlan) -> Result<Vec<String>, ToolError> {
         membership,
         bundle,
         signer_id,
+        ..
     } = plan;
     let mut lines = vec![
         styled(STRONG, format_args!("Team {}", visible(&bundle.team.name))),
@@ -41,6 +43,7 @@ pub fn card_lines(plan: &JoinPlan) -> Result<Vec<String>, ToolError> {
         enforced
     };
     list(&mut lines, "enforces", &enforced);
+    list(&mut lines, "allows", &allowed_lines(bundle)?);
     let tools: Vec<String> = bundle.tools.iter().flat_map(tool_lines).collect();
     list(&mut lines, "tools", &tools);
     for (title, files) in [
@@ -91,17 +94,13 @@ fn tool_lines(tool: &BundledTool) -> Vec<String> {
         lines.push("  no rights are granted: each call asks".to_owned());
         return lines;
     };
-    let named = grant.named();
-    let own = grant.tools.values().map(|tool| &tool.needs);
-    let mut rights: Vec<String> = own
-        .chain(std::iter::once(&named))
-        .flat_map(mimir_core::Needs::lines)
-        .collect();
-    rights.sort();
-    rights.dedup();
+    let rights = granted_rights(tool);
     lines.extend(rights.iter().map(|right| format!("  may {right}")));
-    if rights.is_empty() {
-        lines.push("  needs no rights".to_owned());
+    let withheld: Vec<&str> = grant.withheld.iter().map(|kind| kind.as_str()).collect();
+    match (withheld.is_empty(), rights.is_empty()) {
+        (false, _) => lines.push(format!("  withheld: {}", withheld.join(", "))),
+        (true, true) => lines.push("  needs no rights".to_owned()),
+        (true, false) => {}
     }
     lines
 }
@@ -135,6 +134,7 @@ pub fn status_row(membership: &TeamMembership, team: Result<&TeamInForce, &ToolE
     row["checkedAt"] = team.checked_at.to_string().into();
     row["nextCheck"] = next.map(|next| next.to_string()).unwrap_or_default().into();
     row["enforces"] = json!(enforced_lines(bundle).unwrap_or_default());
+    row["allows"] = json!(allowed_lines(bundle).unwrap_or_default());
     let tools = bundle.tools.iter();
     let tools = tools.map(|tool| json!({ "file": tool.file, "enforced": tool.enforced }));
     row["tools"] = tools.collect();
@@ -212,7 +212,7 @@ pub fn print_status(out: &mut dyn Write, rows: &[Value]) -> io::Result<()> {
             }
         }
         let mut lines = Vec::new();
-        for title in ["enforces", "workers", "prompts"] {
+        for title in ["enforces", "allows", "workers", "prompts"] {
             let entries = row[title].as_array().into_iter().flatten();
             let entries: Vec<String> = entries
                 .filter_map(|it| Some(it.as_str()?.to_owned()))
