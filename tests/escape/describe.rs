@@ -1,7 +1,16 @@
 //! Guests with false descriptions. Each is quarantined with a reason; the honest plugin is not affected.
 
-use mimir_core::ToolErrorCode;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use mimir_core::{Quarantined, ToolErrorCode};
 use mimir_kit::Arena;
+use mimir_wasm::{
+    CompileEvent, ComponentCheck, ComponentCheckFactory, HostOptions, Sha256Digest, Toolbox,
+    WasmHost,
+};
 
 use super::nothing;
 use crate::guests;
@@ -147,4 +156,55 @@ fn describe_text_cannot_drive_the_terminal() {
         "{shown:?}"
     );
     assert_eq!(arena.call(nothing()).text(), "shown");
+}
+
+/// Loads the only component in the folder with a new host. Returns why it is left out, and the number of compilations.
+async fn load_checked(home: &Path, checks: Option<ComponentCheckFactory>) -> (Quarantined, usize) {
+    let compiled = Arc::<AtomicUsize>::default();
+    let counter = Arc::clone(&compiled);
+    let mut options = HostOptions::new(home.join("workspace"));
+    options.cache_dir = Some(home.join("cache"));
+    options.on_compile = Some(Arc::new(move |event| {
+        if matches!(event, CompileEvent::Started { .. }) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }));
+    let folder = Some(home.join("workspace/tools"));
+    let toolbox = Toolbox::new(WasmHost::new(options), vec![], folder).with_file_checks(checks);
+    let mut loaded = toolbox.load().await;
+    assert_eq!(loaded.quarantined.len(), 1);
+    (
+        loaded.quarantined.remove(0),
+        compiled.load(Ordering::Relaxed),
+    )
+}
+
+#[tokio::test]
+async fn describe_of_a_component_that_a_check_refuses_is_not_run() {
+    let home = tempfile::tempdir().unwrap();
+    let tools = home.path().join("workspace/tools");
+    fs::create_dir_all(&tools).unwrap();
+    let component = fs::read(guests::DESCRIBE_TRAPS.path).unwrap();
+    fs::write(tools.join("trap.wasm"), &component).unwrap();
+    let own = Sha256Digest::of_bytes(&component);
+    let refuse: ComponentCheckFactory = Arc::new(move || {
+        let check: ComponentCheck = Box::new(move |location: &str, digest: &Sha256Digest| {
+            assert_eq!((location, *digest), ("tools/trap.wasm", own));
+            Err("it is not signed".to_owned())
+        });
+        check
+    });
+    let (refused, compiled) = load_checked(home.path(), Some(Arc::clone(&refuse))).await;
+    assert_eq!(refused.code, ToolErrorCode::PolicyDenied, "{refused:?}");
+    assert_eq!((refused.reason.as_str(), compiled), ("it is not signed", 0));
+    // Without the check it runs.
+    let (ran, compiled) = load_checked(home.path(), None).await;
+    assert!(ran.reason.contains("ask me tomorrow"), "{ran:?}");
+    assert_eq!(compiled, 1);
+    // The text of that run, which is cached now, is not shown either.
+    let (refused, compiled) = load_checked(home.path(), Some(refuse)).await;
+    assert_eq!((refused.reason.as_str(), compiled), ("it is not signed", 0));
+    let accept: ComponentCheckFactory = Arc::new(|| Box::new(|_: &str, _: &Sha256Digest| Ok(())));
+    let (accepted, _) = load_checked(home.path(), Some(accept)).await;
+    assert!(accepted.reason.contains("ask me tomorrow"), "{accepted:?}");
 }

@@ -40,6 +40,8 @@ pub struct LiveSetup {
     watcher: SettingsWatcher,
     freshness: Arc<FreshnessCheck>,
     loaded: LoadedTools,
+    /// Number of changes that may affect which files have a trusted signature. Stays 0 if none is required.
+    signature_changes: usize,
     /// The change counter of the servers' tools at the last check.
     servers: usize,
     /// Handle to the task that queries servers whose tools are not known yet.
@@ -98,6 +100,7 @@ impl LiveSetup {
             freshness: Arc::new(FreshnessCheck::new(watcher.files())),
             watcher,
             loaded: LoadedTools::default(),
+            signature_changes: 0,
             servers: 0,
             server_query: None,
             described: watch::Sender::new(false),
@@ -235,6 +238,7 @@ impl LiveSetup {
         if let Some(change) = change {
             recovered = change.recovered;
             differs |= change.grants_changed;
+            let required = self.requires_signatures();
             match change.settings {
                 Some(Ok((settings, policy))) => {
                     self.setup.vault.set(&settings.config);
@@ -245,6 +249,10 @@ impl LiveSetup {
                 }
                 Some(Err(error)) => updates.push(SetupUpdate::Broken(error)),
                 None => {}
+            }
+            // Files that were refused before they were described are read again.
+            if required || self.requires_signatures() {
+                self.signature_changes += 1;
             }
         }
         if differs {
@@ -303,12 +311,17 @@ impl LiveSetup {
         self.setup.settings.loads_custom_tools()
     }
 
-    /// Returns what decides which components are loaded: true if those of the tools folder are, and the bundles of teams
-    /// whose tools are.
-    fn component_sources(&self) -> (bool, Vec<OciDigest>) {
+    fn requires_signatures(&self) -> bool {
+        self.setup.settings.config.enforcement.require_signature
+    }
+
+    /// Returns what decides which components are loaded: true if those of the tools folder are, the changes that concern
+    /// their signatures, and the bundles of teams whose tools are.
+    fn component_sources(&self) -> (bool, usize, Vec<OciDigest>) {
         let teams = self.setup.settings.teams.iter();
         let teams = teams.filter(|team| team.membership.shared_tools);
-        (self.reads_tools(), teams.map(|team| team.digest).collect())
+        let bundles = teams.map(|team| team.digest).collect();
+        (self.reads_tools(), self.signature_changes, bundles)
     }
 
     /// Returns the toolbox of the tools folder, which need not exist yet.

@@ -11,6 +11,7 @@ use mimir_browser::BrowserSessions;
 use mimir_code_search::CodeSearch;
 use mimir_core::approval::{ApprovalStore, ApproverChain, NoApprovalStore};
 use mimir_core::audit::{AuditEvent, AuditSink as _, EventKind};
+use mimir_core::config::EnforcementSettings;
 use mimir_core::grants;
 use mimir_core::pipeline::{PipelinePorts, PipelineSnapshot};
 use mimir_core::redact::Vault;
@@ -196,7 +197,11 @@ impl HostSetup {
     /// Returns a toolbox of the built-in components and those in `folder`, which need not exist yet.
     pub fn toolbox_in(&self, host: Arc<WasmHost>, folder: Option<PathBuf>) -> Toolbox {
         let (components, _) = self.settings.team_components();
-        Toolbox::new(host, mimir_builtins::ALL.to_vec(), folder).with_team(components)
+        // Without a folder, there is nothing to check.
+        let checks = folder.as_ref().and_then(|_| teams::signature_checks(self));
+        Toolbox::new(host, mimir_builtins::ALL.to_vec(), folder)
+            .with_team(components)
+            .with_file_checks(checks)
     }
 
     /// Compares the description in a plugin's file, with which its tools are listed, with the answer of the component
@@ -412,10 +417,15 @@ impl HostSetup {
         workers.with_teams(&self.settings.teams)
     }
 
-    /// Returns the skills of the workspace and of its teams.
+    /// Returns the skills of the workspace and of its teams. `enforcement.disableLocalTools` disables the former.
     pub fn skills(&self) -> SkillLibrary {
-        SkillLibrary::for_workspace(&self.user_dirs, &self.workspace)
-            .with_teams(&self.settings.teams)
+        let library = SkillLibrary::for_workspace(&self.user_dirs, &self.workspace)
+            .with_teams(&self.settings.teams);
+        let disables = |enforcement: &EnforcementSettings| enforcement.disable_local_tools;
+        match self.settings.enforcing_file(disables) {
+            Some(file) => library.disable_local(file),
+            None => library,
+        }
     }
 
     /// Returns the approval store of this user for the workspace; `None` on platforms without a settings folder.

@@ -24,6 +24,7 @@ use crate::lift::{LiftedTools, command};
 use crate::packed::PackedComponent;
 use crate::plugin::{ComponentBytes, WasmPlugin};
 use crate::store_state::StoreOptions;
+use crate::toolbox::ComponentCheck;
 use crate::trap_errors::trap_error;
 
 mod definitions;
@@ -89,6 +90,9 @@ const MAX_BYTES: u64 = 4 << 20;
 /// second on a busy machine.
 const OUTLINE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Stands for the digest of a file that could not be read.
+pub(crate) const UNREAD: Sha256Digest = Sha256Digest([0; 32]);
+
 /// The result of inspecting a component.
 pub(crate) struct InspectedComponent {
     pub digest: Sha256Digest,
@@ -120,13 +124,14 @@ pub(crate) async fn describe_for_shipping(
 }
 
 /// Returns the description of a component: from the cache, or else by querying the component. A component that recently
-/// timed out is queried only if `ignore_backoff` is true.
+/// timed out is queried only if `ignore_backoff` is true. Bytes that `check` refuses are neither parsed, compiled nor run.
 pub(crate) async fn inspect(
     host: &Arc<WasmHost>,
     bytes: &ComponentBytes,
     location: &str,
     digest: Option<Sha256Digest>,
     ignore_backoff: bool,
+    check: Option<&ComponentCheck>,
 ) -> InspectedComponent {
     let cached = |digest| {
         let described = cached_description(host, &digest)?;
@@ -145,13 +150,21 @@ pub(crate) async fn inspect(
         Ok(content) => content,
         Err(error) => {
             return InspectedComponent {
-                digest: Sha256Digest([0; 32]),
+                digest: UNREAD,
                 described: Err((error.code(), error.to_string())),
                 is_stable: false,
             };
         }
     };
     let digest = Sha256Digest::of_bytes(&content);
+    // The plugin compiles only bytes with this digest.
+    if let Some(Err(reason)) = check.map(|check| check(location, &digest)) {
+        return InspectedComponent {
+            digest,
+            described: Err((ToolErrorCode::PolicyDenied, reason)),
+            is_stable: false,
+        };
+    }
     if let Some(cached_inspection) = cached(digest) {
         return cached_inspection;
     }

@@ -58,4 +58,6 @@ pub use engine::{EngineMode, MemoryAddressing, MemoryAllocation, WASMTIME_VERSIO
 pub use error::WasmHostError;
 pub use host::{CompileObserver, EngineFacts, HostOptions, WasmHost};
 pub use packed::PackedComponent;
-pub use toolbox::{BundledComponent, LoadedTools, TeamComponent, Toolbox};
+pub use toolbox::{
+    BundledComponent, ComponentCheck, ComponentCheckFactory, LoadedTools, TeamComponent, Toolbox,
+};

@@ -61,12 +61,20 @@ pub struct TeamComponent {
     pub enforced: bool,
 }
 
+/// Decides whether a file of the tools folder may be used, by its location and the sha256 of the bytes that would be
+/// compiled. The error is the reason for people.
+pub type ComponentCheck = Box<dyn Fn(&str, &Sha256Digest) -> Result<(), String> + Send + Sync>;
+
+/// Creates the check for one load of the tools folder.
+pub type ComponentCheckFactory = Arc<dyn Fn() -> ComponentCheck + Send + Sync>;
+
 /// Finds and describes components, and caches the loaded ones.
 pub struct Toolbox {
     host: Arc<WasmHost>,
     bundled: Vec<BundledComponent>,
     team: Vec<TeamComponent>,
     folder: Option<PathBuf>,
+    file_checks: Option<ComponentCheckFactory>,
     retries: bool,
     known_only: bool,
     described_only: bool,
@@ -104,6 +112,7 @@ impl Toolbox {
             bundled,
             team: Vec::new(),
             folder,
+            file_checks: None,
             retries: false,
             known_only: false,
             described_only: false,
@@ -115,6 +124,13 @@ impl Toolbox {
     #[must_use]
     pub fn with_team(mut self, team: Vec<TeamComponent>) -> Self {
         self.team = team;
+        self
+    }
+
+    /// Loads only those files of the folder that pass a check. The others are not compiled, and nothing of them is run.
+    #[must_use]
+    pub fn with_file_checks(mut self, checks: Option<ComponentCheckFactory>) -> Self {
+        self.file_checks = checks;
         self
     }
 
@@ -171,7 +187,8 @@ impl Toolbox {
         }
         let bytes = ComponentBytes::Bundled(bundled.component);
         let digest = Some(Sha256Digest(bundled.sha256));
-        let inspection = describe::inspect(&self.host, &bytes, location, digest, self.retries);
+        let inspection =
+            describe::inspect(&self.host, &bytes, location, digest, self.retries, None);
         inspection.await.described
     }
 
@@ -246,7 +263,7 @@ impl Toolbox {
         }
         let bytes = ComponentBytes::File(component.file.clone());
         let (host, location) = (&self.host, &component.location);
-        let inspection = describe::inspect(host, &bytes, location, None, self.retries).await;
+        let inspection = describe::inspect(host, &bytes, location, None, self.retries, None).await;
         if inspection.described.is_ok() && inspection.digest != component.digest {
             let reason =
                 "its file was changed after it was fetched; `mimir team sync` fetches it again";
@@ -262,7 +279,7 @@ impl Toolbox {
     /// loaded. `location` becomes the location of its tools.
     pub async fn load_component(&self, file: &std::path::Path, location: &str) -> LoadedTools {
         let bytes = ComponentBytes::File(file.to_owned());
-        let inspection = describe::inspect(&self.host, &bytes, location, None, self.retries);
+        let inspection = describe::inspect(&self.host, &bytes, location, None, self.retries, None);
         let InspectedComponent {
             digest, described, ..
         } = inspection.await;
@@ -325,6 +342,8 @@ impl Toolbox {
             });
         }
         index.retain(&files);
+        let check = self.file_checks.as_ref().map(|create| create());
+        let check = check.as_ref();
         let files: Vec<_> = files.into_iter().collect();
         let known = tool_folder::map_in_parallel(&files, |(name, _)| index.get(name));
         loaded.tools.reserve(files.len());
@@ -335,7 +354,7 @@ impl Toolbox {
             .filter(|(_, known)| known.is_none());
         let unknown = unknown.filter(|_| !self.known_only);
         let inspections: Vec<BoxFuture<'_, Option<InspectedComponent>>> = unknown
-            .map(|((name, _), _)| self.inspect_component(path, name))
+            .map(|((name, _), _)| self.inspect_component(path, name, check))
             .collect();
         let inspections = futures::stream::iter(inspections).buffered(MAX_CONCURRENT);
         let mut inspections = inspections.collect::<Vec<_>>().await.into_iter();
@@ -355,6 +374,13 @@ impl Toolbox {
                     (inspected.digest, inspected.described)
                 }
             };
+            // Results in the cache, also errors with the component's own text, are not checked yet.
+            let refusal = check.filter(|_| digest != describe::UNREAD);
+            let refusal = refusal.and_then(|check| check(&location, &digest).err());
+            let described = match refusal {
+                Some(reason) => Err((mimir_core::ToolErrorCode::PolicyDenied, reason)),
+                None => described,
+            };
             let component = ListedComponent {
                 stem: tool_folder::stem(&name).unwrap_or(&name),
                 source: ToolSource::Custom,
@@ -373,6 +399,7 @@ impl Toolbox {
         &'a self,
         folder: &'a std::path::Path,
         name: &'a str,
+        check: Option<&'a ComponentCheck>,
     ) -> BoxFuture<'a, Option<InspectedComponent>> {
         Box::pin(async move {
             let location = self.display_name(folder, name);
@@ -380,7 +407,8 @@ impl Toolbox {
             if self.described_only {
                 return describe::inspect_cached(&self.host, &bytes, &location);
             }
-            Some(describe::inspect(&self.host, &bytes, &location, None, self.retries).await)
+            let host = &self.host;
+            Some(describe::inspect(host, &bytes, &location, None, self.retries, check).await)
         })
     }
 

@@ -1,6 +1,7 @@
 //! Enforcement for custom tools: `enforcement.disableLocalTools` and `enforcement.requireSignature`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use mimir_core::files::{self, LinkPolicy};
@@ -11,11 +12,14 @@ use mimir_core::tool::{Tool, ToolSource};
 use mimir_core::{ToolError, ToolErrorCode};
 use mimir_registry::signature::{StoredSignatures, TrustPolicy};
 use mimir_registry::{OciDigest, OciReference};
+use mimir_wasm::{ComponentCheck, ComponentCheckFactory, Sha256Digest};
 
+use crate::approval_store::UserApprovalStore;
 use crate::registries::stored_signatures_path;
 use crate::settings::MergedSettings;
 use crate::setup::HostSetup;
 use crate::signing_keys::trust_policy;
+use crate::user_dirs::UserDirs;
 use crate::workspace::WorkspaceFolder;
 
 /// Maximum number of files that are listed with the reason why they are not loaded.
@@ -74,6 +78,30 @@ fn disabled_files(settings: &MergedSettings, workspace: &WorkspaceFolder) -> Vec
     names.into_iter().map(report).collect()
 }
 
+/// Returns the checks of signatures before files of the tools folder are compiled; `None` if none are required.
+pub fn signature_checks(setup: &HostSetup) -> Option<ComponentCheckFactory> {
+    if !setup.settings.config.enforcement.require_signature {
+        return None;
+    }
+    let policy = SignatureRequirement::policy(setup);
+    let by = SignatureRequirement::enforcing_file(setup);
+    let (user_dirs, workspace) = (setup.user_dirs.clone(), setup.workspace.clone());
+    Some(Arc::new(move || {
+        let requirement = SignatureRequirement {
+            sources: SignatureRequirement::sources(&user_dirs, &workspace),
+            workspace: workspace.clone(),
+            policy: Arc::clone(&policy),
+            by: by.clone(),
+        };
+        let check: ComponentCheck = Box::new(move |location: &str, digest: &Sha256Digest| {
+            requirement.check(location, &digest.to_string())
+        });
+        check
+    }))
+}
+
+/// Removes the tools without a trusted signature. Components were already checked before they were compiled. Scripts
+/// and API descriptions run nothing while they are loaded.
 fn require_signatures(
     setup: &HostSetup,
     tools: &mut Vec<Tool>,
@@ -82,39 +110,81 @@ fn require_signatures(
     if tools.iter().all(|tool| tool.source != ToolSource::Custom) {
         return;
     }
-    let settings = &setup.settings;
-    let by = settings.enforcing_file(|enforcement| enforcement.require_signature);
-    let by = visible(by.unwrap_or("the config"));
-    let sources = setup.approvals().map(|approvals| approvals.lock().read());
-    let sources = match sources {
-        Some(Ok(lock)) => lock.sources,
-        _ => Default::default(),
+    let requirement = SignatureRequirement {
+        sources: SignatureRequirement::sources(&setup.user_dirs, &setup.workspace),
+        workspace: setup.workspace.clone(),
+        policy: SignatureRequirement::policy(setup),
+        by: SignatureRequirement::enforcing_file(setup),
     };
-    let policy = trust_policy(setup);
     let mut verdicts: HashMap<String, Result<(), String>> = HashMap::new();
     tools.retain(|tool| {
         if tool.source != ToolSource::Custom {
             return true;
         }
         let origin = &tool.origin;
-        let verdict = verdicts.entry(origin.location.clone()).or_insert_with(|| {
-            let policy = policy.as_ref().map_err(|error| error.message.clone())?;
-            let source = sources.get(&origin.location).ok_or("it was not added from a registry")?;
-            check_signature(&setup.workspace, policy, source, &origin.location, &origin.digest)
-        });
-        let Err(why) = verdict else {
+        let verdict = verdicts
+            .entry(origin.location.clone())
+            .or_insert_with(|| requirement.check(&origin.location, &origin.digest));
+        let Err(reason) = verdict else {
             return true;
         };
         quarantined.push(Quarantined {
             location: format!("{} ({})", origin.location, tool.name()),
             code: ToolErrorCode::PolicyDenied,
-            reason: format!(
-                "it has no trusted signature ({}), which {by} requires with `enforcement.requireSignature`; add it from a registry of a `trust` rule: mimir tools add REF",
-                visible(why)
-            ),
+            reason: reason.clone(),
         });
         false
     });
+}
+
+/// The requirement that files of the tools folder have a trusted signature.
+struct SignatureRequirement {
+    workspace: WorkspaceFolder,
+    sources: BTreeMap<String, SourceRecord>,
+    policy: Arc<Result<TrustPolicy, String>>,
+    /// The file that sets the requirement.
+    by: String,
+}
+
+impl SignatureRequirement {
+    fn policy(setup: &HostSetup) -> Arc<Result<TrustPolicy, String>> {
+        Arc::new(trust_policy(setup).map_err(|error| error.message))
+    }
+
+    fn enforcing_file(setup: &HostSetup) -> String {
+        let settings = &setup.settings;
+        let by = settings.enforcing_file(|enforcement| enforcement.require_signature);
+        visible(by.unwrap_or("the config"))
+    }
+
+    fn sources(
+        user_dirs: &UserDirs,
+        workspace: &WorkspaceFolder,
+    ) -> BTreeMap<String, SourceRecord> {
+        let approvals = UserApprovalStore::new(user_dirs, workspace);
+        match approvals.map(|approvals| approvals.lock().read()) {
+            Some(Ok(lock)) => lock.sources,
+            _ => BTreeMap::new(),
+        }
+    }
+
+    /// Checks the file at `location` with this digest. The error is the reason for people, with a remedy.
+    fn check(&self, location: &str, digest: &str) -> Result<(), String> {
+        let verdict = match (&*self.policy, self.sources.get(location)) {
+            (Err(fault), _) => Err(fault.clone()),
+            (_, None) => Err("it was not added from a registry".to_owned()),
+            (Ok(policy), Some(source)) => {
+                check_signature(&self.workspace, policy, source, location, digest)
+            }
+        };
+        verdict.map_err(|why| {
+            format!(
+                "it has no trusted signature ({}), which {} requires with `enforcement.requireSignature`; add it from a registry of a `trust` rule: mimir tools add REF",
+                visible(&why),
+                self.by
+            )
+        })
+    }
 }
 
 /// Verifies the stored signature of an installed component. The lock file and the signatures may come from a checkout,

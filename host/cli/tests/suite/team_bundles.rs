@@ -12,7 +12,8 @@ use crate::kit::{config, mimir, plugin, run};
 
 const CALL: &[&str] = &["call", TOOL, "mode=glob", "query=*.txt"];
 
-fn workspace() -> TempDir {
+/// A workspace with a file and a folder for tools.
+pub fn workspace() -> TempDir {
     let home = tempfile::tempdir().unwrap();
     fs::create_dir_all(home.path().join(".mimir/tools")).unwrap();
     fs::write(home.path().join("notes.txt"), "notes").unwrap();
@@ -20,7 +21,7 @@ fn workspace() -> TempDir {
 }
 
 /// Exit code and JSON of a command.
-fn json(home: &Path, args: &[&str]) -> (i32, Value) {
+pub fn json(home: &Path, args: &[&str]) -> (i32, Value) {
     let (code, out, err) = run(home, &[args, &["--json"]].concat());
     let parsed = serde_json::from_str(&out);
     (
@@ -33,7 +34,8 @@ fn message(value: &Value) -> &str {
     value["error"]["message"].as_str().unwrap_or_default()
 }
 
-fn write_config(path: &Path, text: &str) {
+/// Writes a file and the folders above it.
+pub fn write_config(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
 }
@@ -595,27 +597,58 @@ fn enforcement_disable_local_tools_leaves_out_custom_tools_with_the_reason() {
 #[test]
 fn enforcement_require_signature_leaves_out_unsigned_tools() {
     let home = workspace();
-    fs::write(home.path().join(".mimir/tools/prob.wasm"), plugin::search()).unwrap();
+    // Its digest is in no other cache entry: a custom section has the name of the folder.
+    let mut component = plugin::search();
+    let name = home.path().file_name().unwrap().to_str().unwrap();
+    let length = u8::try_from(name.len()).unwrap();
+    component.extend([0, length + 1, length]);
+    component.extend(name.as_bytes());
+    fs::write(home.path().join(".mimir/tools/prob.wasm"), &component).unwrap();
     // A lock file of a checkout cannot claim a signer.
-    let digest = mimir_registry::OciDigest::of_bytes(&plugin::search());
+    let digest = mimir_registry::OciDigest::of_bytes(&component);
     let lock = value!({"version": 1, "sources": {".mimir/tools/prob.wasm": {
         "reference": "registry.example.com/acme/prob:1", "manifest": digest.to_string(),
         "layer": digest.to_string(), "signer": {"key": "a".repeat(64), "name": "acme"},
     }}});
     fs::write(home.path().join(".mimir/tools.lock"), lock.to_string()).unwrap();
+    let settings = config(home.path()).join("config.yml");
+    let required = "enforcement: {requireSignature: true}\n";
+    write_config(&settings, required);
+    let check = || {
+        let (_, listed) = json(home.path(), &["tools", "list"]);
+        let quarantined = listed["quarantined"].as_array().unwrap();
+        assert_eq!(quarantined.len(), 1, "{listed}");
+        assert_eq!(quarantined[0]["code"], "POLICY_DENIED");
+        let reason = quarantined[0]["reason"].as_str().unwrap();
+        assert!(
+            reason.contains("it has no trusted signature") && reason.contains("config.yml"),
+            "{listed}"
+        );
+        assert_eq!(json(home.path(), CALL).0, 2);
+    };
+    check();
+    // Nothing of it was read but its digest.
+    let cache = crate::kit::target_folder("cache");
+    assert!(!has_file_named(&cache, &digest.hex()));
+    fs::remove_file(&settings).unwrap();
     assert_eq!(json(home.path(), &["tools", "info", TOOL]).0, 0);
-    write_config(
-        &config(home.path()).join("config.yml"),
-        "enforcement: {requireSignature: true}\n",
-    );
-    let (_, listed) = json(home.path(), &["tools", "list"]);
-    let reason = listed["quarantined"].to_string();
-    assert!(reason.contains("it has no trusted signature"), "{listed}");
-    assert_eq!(json(home.path(), CALL).0, 2);
+    assert!(has_file_named(&cache, &digest.hex()));
+    write_config(&settings, required);
+    check();
     assert_eq!(
         json(home.path(), &["call", "read_file", "path=notes.txt"]).0,
         0
     );
+}
+
+/// Returns true if the name of a file in the folder begins with this text.
+fn has_file_named(folder: &Path, begin: &str) -> bool {
+    let entries = fs::read_dir(folder).unwrap().flatten();
+    let mut paths = entries.map(|entry| entry.path());
+    paths.any(|path| {
+        let name = path.file_name().unwrap().to_string_lossy();
+        name.starts_with(begin) || (path.is_dir() && has_file_named(&path, begin))
+    })
 }
 
 #[test]
