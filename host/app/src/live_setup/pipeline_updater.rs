@@ -1,5 +1,6 @@
 //! Updates of a pipeline when files change, for commands that run for a long time.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use mimir_core::Pipeline;
@@ -9,6 +10,7 @@ use parking_lot::Mutex;
 
 use crate::interface::{note, warn};
 use crate::setup::HostSetup;
+use crate::skills::SkillResourceSource;
 
 use super::{LiveSetup, SetupUpdate};
 
@@ -16,6 +18,7 @@ use super::{LiveSetup, SetupUpdate};
 pub struct PipelineUpdater {
     pipeline: Pipeline,
     restart: RestartSettings,
+    skills: Option<Arc<SkillResourceSource>>,
 }
 
 impl PipelineUpdater {
@@ -24,7 +27,18 @@ impl PipelineUpdater {
     pub fn new(pipeline: Pipeline, live: &LiveSetup) -> Self {
         let restart = RestartSettings::new(live.setup().settings.config.clone());
         pipeline.set_refresh(live.freshness());
-        Self { pipeline, restart }
+        Self {
+            pipeline,
+            restart,
+            skills: None,
+        }
+    }
+
+    /// Also updates the skills that a server offers.
+    #[must_use]
+    pub fn with_skills(mut self, skills: Arc<SkillResourceSource>) -> Self {
+        self.skills = Some(skills);
+        self
     }
 
     /// Applies an update, reports what the user needs to know, and records changed files in the audit log.
@@ -35,6 +49,9 @@ impl PipelineUpdater {
                 recovered,
             } => {
                 self.pipeline.replace(*snapshot);
+                if let Some(skills) = &self.skills {
+                    skills.replace(setup.skills());
+                }
                 if recovered {
                     note("the config files are valid again, and in force");
                 }

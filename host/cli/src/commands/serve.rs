@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mimir_core::ToolError;
-use mimir_mcp::{ApprovalOptions, HttpOptions, IdentityOptions, ToolServer};
+use mimir_mcp::{ApprovalOptions, HttpOptions, IdentityOptions, SkillSource, ToolServer};
 use mimir_wasm::SystemClock;
 use parking_lot::Mutex;
 
@@ -222,6 +222,7 @@ fn build_server(live: &LiveSetup) -> (ToolServer, PipelineUpdater) {
         clock: Arc::new(SystemClock),
     };
     let servers = (!setup.has_only_components()).then(|| Arc::clone(setup.servers.servers()));
+    let skills = Arc::new(SkillResourceSource::new(setup.skills()));
     let server = ToolServer::with_servers(
         pipeline.clone(),
         approval_options,
@@ -229,8 +230,11 @@ fn build_server(live: &LiveSetup) -> (ToolServer, PipelineUpdater) {
         servers,
     )
     .waiting_for(live.described())
-    .with_skills(Arc::new(SkillResourceSource::new(setup.skills())));
-    (server, PipelineUpdater::new(pipeline, live))
+    .with_skills(Arc::clone(&skills) as Arc<dyn SkillSource>);
+    (
+        server,
+        PipelineUpdater::new(pipeline, live).with_skills(skills),
+    )
 }
 
 /// Applies changes of tools, rules and grants to a server while it runs.

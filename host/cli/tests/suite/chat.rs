@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::kit::mimir;
 use crate::kit::script::{Script, Step, calls, says};
+use crate::kit::team::Team;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -434,6 +435,26 @@ fn chat_compact_shows_progress_and_can_be_cancelled() {
     assert!(
         last.contains("a summary") && !last.contains("many words"),
         "{last}"
+    );
+    screen.leave();
+}
+
+#[test]
+#[ignore = "needs tmux"]
+fn chat_sends_a_prompt_of_the_users_team() {
+    let screen = Screen::new("team-prompt", vec![says("Done.")], "");
+    let mut team = Team::new("");
+    team.bundle.prompts = vec![team.file("review.md", "Review it like Ann of Acme.\n")];
+    team.publish();
+    team.join(screen.home.path());
+    screen.chat("");
+    screen.line("/prompt");
+    screen.see("review (team Acme)");
+    screen.line("/prompt review the last commit");
+    let asked = screen.asked(1);
+    assert!(
+        asked.contains(r"Review it like Ann of Acme.\n\nthe last commit"),
+        "{asked}"
     );
     screen.leave();
 }

@@ -121,6 +121,7 @@ mod switch;
 mod team;
 mod team_authoring;
 mod team_bundles;
+mod team_skills;
 // `mimir tools`: its output, compared with the screens of the specification.
 mod tools;
 // Plugins in TypeScript: built without Node, and called like any other component.
