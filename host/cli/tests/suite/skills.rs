@@ -463,6 +463,8 @@ fn skill_script_cannot_leave_the_sandbox() {
         "echo x >> .mimir/skills/forms/SKILL.md && echo wrote-skill".to_owned(),
         "echo x >> .agents/skills/shared/SKILL.md && echo wrote-shared".to_owned(),
         "mv .agents/skills/shared .agents/skills/old && echo moved-shared".to_owned(),
+        "mkdir -p fake/skills/shared; mv .agents old && mv fake .agents && echo moved-all"
+            .to_owned(),
         format!(
             "echo x > {}/new && echo wrote-outside",
             outside.path().display()
@@ -514,6 +516,7 @@ fn skill_script_cannot_leave_the_sandbox() {
         "wrote-skill",
         "wrote-shared",
         "moved-shared",
+        "moved-all",
         "wrote-outside",
         "read-private",
         "connected",
