@@ -3,12 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use mimir_core::needs::NeedKind;
 use mimir_registry::signature::{DsseEnvelope, SigningKey};
 use mimir_registry::team::TeamBundle;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::kit::{mimir, plugin};
+use crate::kit::team::Team;
+use crate::kit::{config, mimir, plugin, run};
 
 /// Private keys of Ed25519 in PKCS #8, with seeds that everybody knows.
 const KEYS: [&str; 3] = [
@@ -121,6 +123,26 @@ impl AdminFixture {
         write(&self.path(path), &bytes);
         bytes
     }
+}
+
+/// The digest that confirms a component and its rights, in the JSON of a command.
+fn review_digest(value: &Value) -> String {
+    let digest = value["reviewDigest"].as_str().unwrap();
+    digest.strip_prefix("sha256:").unwrap().to_owned()
+}
+
+/// A component that cannot declare its needs, and imports the file system.
+fn foreign_component() -> Vec<u8> {
+    const TEXT: &str = r#"(component
+        (import "wasi:filesystem/types@0.2.0" (instance $t
+            (export "descriptor" (type (sub resource)))))
+        (alias export $t "descriptor" (type $d))
+        (import "wasi:filesystem/preopens@0.2.0" (instance $p
+            (export "descriptor" (type (eq $d)))))
+        (core module $m (func (export "ping") (result i32) i32.const 7))
+        (core instance $i (instantiate $m))
+        (func (export "ping") (result u32) (canon lift (core func $i "ping"))))"#;
+    wat::parse_str(TEXT).unwrap()
 }
 
 fn write(path: &Path, bytes: &[u8]) {
@@ -295,7 +317,7 @@ fn team_tool_is_published_only_with_a_signed_approval() {
     let admin = AdminFixture::new();
     admin.write_component("prob.wasm", 1);
     let added = admin.done(&["team", "add", "prob.wasm", "acme", "--enforced"]);
-    let digest = added["digest"].as_str().unwrap().to_owned();
+    let digest = review_digest(&added);
     assert!(
         added["needs"]
             .to_string()
@@ -313,12 +335,13 @@ fn team_tool_is_published_only_with_a_signed_approval() {
     let (code, refused, text) = admin.approve("prob", 0, "", &[]);
     assert_eq!(code, 3, "{text}");
     assert!(
-        refused["error"]["message"]
-            .to_string()
-            .contains(&digest["sha256:".len()..]),
+        refused["error"]["message"].to_string().contains(&digest),
         "{text}"
     );
     assert_eq!(admin.approve("prob", 0, &"a".repeat(64), &[]).0, 3);
+    // The digest of the component alone says nothing about the rights.
+    let component = added["digest"].as_str().unwrap();
+    assert_eq!(admin.approve("prob", 0, component, &[]).0, 3);
     let approved = admin.approve("prob", 0, &digest, &[]);
     assert_eq!(approved.0, 0, "{}", approved.2);
     admin.published(0, &[]);
@@ -338,7 +361,7 @@ fn team_tool_is_published_only_with_a_signed_approval() {
     admin.write_component("prob.wasm", 2);
     let added = admin.done(&["team", "add", "prob.wasm", "acme"]);
     assert_eq!(added["enforced"], true);
-    let digest = added["digest"].as_str().unwrap().to_owned();
+    let digest = review_digest(&added);
     let message = admin.publish_fails(0, &[]);
     assert!(message.contains("is not approved"), "{message}");
     // The approval of a key that the team does not know.
@@ -373,7 +396,7 @@ fn team_rejected_tool_is_not_published() {
     admin.write_component("prob.wasm", 1);
     let added = admin.done(&["team", "add", "prob.wasm", "acme"]);
     let digest = added["digest"].as_str().unwrap();
-    assert_eq!(admin.approve("prob", 0, digest, &[]).0, 0);
+    assert_eq!(admin.approve("prob", 0, &review_digest(&added), &[]).0, 0);
     let key = admin.key(0).display().to_string();
     let reject = ["team", "reject", "prob.wasm", "acme", "--sign", &key];
     let rejected = admin.done(&[&reject[..], &["--reason", "too curious"]].concat());
@@ -397,7 +420,7 @@ fn team_proposal_shows_a_reviewer_everything() {
     );
     let propose = ["team", "propose", "prob_search", "--to", "acme"];
     let proposed = admin.done(&propose);
-    let digest = proposed["digest"].as_str().unwrap().to_owned();
+    let digest = review_digest(&proposed);
     assert_eq!(
         (&proposed["tests"]["passed"], &proposed["tests"]["failed"]),
         (&json!(1), &json!(1))
@@ -459,6 +482,199 @@ fn team_proposal_shows_a_reviewer_everything() {
         page.contains("- `now `prob_search` may") || page.contains("now `prob_search` may"),
         "{page}"
     );
+}
+
+#[test]
+fn team_approve_confirms_the_rights_that_the_digest_covers() {
+    let admin = AdminFixture::new();
+    write(
+        &admin.path(".mimir/tools/pinger.wasm"),
+        &foreign_component(),
+    );
+    let proposed = admin.done(&["team", "propose", "pinger.wasm", "--to", "acme"]);
+    let digest = review_digest(&proposed);
+    let (page, path) = (&proposed["files"]["page"], &proposed["files"]["json"]);
+    let page = fs::read_to_string(admin.path(page.as_str().unwrap())).unwrap();
+    assert!(page.contains(&digest), "{page}");
+    let path = admin.path(path.as_str().unwrap());
+    let harmless = fs::read_to_string(&path).unwrap();
+    let component = fs::read(path.with_extension("wasm")).unwrap();
+
+    // Another proposal of the same component, after the review: it names rights.
+    let rights =
+        json!({"files": [{"path": ".", "access": "read-write", "reason": "named by a person"}]});
+    let mut wider: Value = serde_json::from_str(&harmless).unwrap();
+    wider["named"] = rights.clone();
+    wider["tools"][0]["needs"] = rights.clone();
+    fs::write(&path, wider.to_string()).unwrap();
+    let (code, refused, text) = admin.approve("pinger", 0, &digest, &[]);
+    assert_eq!(code, 3, "{text}");
+    let message = refused["error"]["message"].as_str().unwrap();
+    assert!(message.contains("digest mismatch"), "{message}");
+    assert!(!admin.path("acme/tools/pinger.wasm").exists());
+    fs::write(&path, &harmless).unwrap();
+    let (code, _, text) = admin.approve("pinger", 0, &digest, &[]);
+    assert_eq!(code, 0, "{text}");
+    admin.published(0, &[]);
+    let granted = |admin: &AdminFixture| admin.bundle().tools.remove(0).grant.unwrap().named();
+    assert!(granted(&admin).is_empty());
+
+    // A record with rights, which nobody of the team has signed.
+    let record = fs::read_dir(admin.path("acme/approvals")).unwrap();
+    let record = record
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.extension().is_some_and(|end| end == "json"))
+        .unwrap();
+    let envelope = DsseEnvelope::from_json(&fs::read(&record).unwrap()).unwrap();
+    let mut planted: Value =
+        serde_json::from_slice(&envelope.unverified_payload().unwrap()).unwrap();
+    planted["grant"]["named"] = rights.clone();
+    let stranger = SigningKey::from_pem(&fs::read(admin.key(2)).unwrap(), None).unwrap();
+    let payload = serde_json::to_vec(&planted).unwrap();
+    let planted = DsseEnvelope::sign(envelope.payload_type(), &payload, &stranger).unwrap();
+    fs::write(&record, planted.to_json().unwrap()).unwrap();
+    let message = admin.publish_fails(0, &[]);
+    assert!(message.contains("is not signed by a key"), "{message}");
+    let (code, _, text) = admin.approve("pinger", 0, &digest, &[]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("it is left out"), "{text}");
+    admin.published(0, &[]);
+    assert!(granted(&admin).is_empty(), "unsigned rights were published");
+
+    // A reviewer who confirms the rights grants them.
+    fs::write(&path, wider.to_string()).unwrap();
+    fs::write(path.with_extension("wasm"), component).unwrap();
+    let refused = admin.approve("pinger", 0, "", &[]).1;
+    let message = refused["error"]["message"].as_str().unwrap().to_owned();
+    let wide = message.split("--digest ").nth(1).unwrap();
+    let wide = wide.trim_end_matches('`');
+    assert_ne!(wide, digest);
+    assert_eq!(admin.approve("pinger", 0, wide, &[]).0, 0);
+    admin.published(0, &[]);
+    assert_eq!(granted(&admin).files.len(), 1);
+}
+
+#[test]
+fn team_publish_revokes_the_key_of_the_published_bundle() {
+    let admin = AdminFixture::new();
+    let manifest = |revoked: &str| {
+        let text = format!(
+            "orgId: acme\nname: Acme\nkeys: [../key0.pub, ../key1.pub]\nrevokedKeys: [{revoked}]\n"
+        );
+        fs::write(admin.path("acme/team.yml"), text).unwrap();
+    };
+    manifest("");
+    admin.published(0, &[]);
+    let revoked = SigningKey::from_pem(&fs::read(admin.key(0)).unwrap(), None).unwrap();
+    let id = revoked.verifying_key().id();
+    manifest(&format!("'{id}'"));
+    assert!(admin.publish_fails(0, &[]).contains("in `revokedKeys`"));
+    assert_eq!(admin.published(1, &[])["version"], 2);
+    let bundle = admin.bundle();
+    assert_eq!(bundle.revoked_keys, [id]);
+    let revoked = revoked.verifying_key().to_pem();
+    assert!(bundle.keys.len() == 1 && !bundle.keys.contains(&revoked));
+    assert!(admin.publish_fails(0, &[]).contains("in `revokedKeys`"));
+}
+
+#[test]
+fn team_models_are_used_only_at_addresses_of_the_team() {
+    let mut team = Team::new("");
+    team.bundle.models = vec!["anthropic/*".to_owned()];
+    team.publish();
+    let home = tempfile::tempdir().unwrap();
+    team.join(home.path());
+    let path = config(home.path()).join("config.yml");
+    let joined = fs::read_to_string(&path).unwrap();
+    let ask = |settings: &str| {
+        fs::write(&path, format!("{joined}{settings}")).unwrap();
+        run(home.path(), &["run", "hello"])
+    };
+    // Nobody listens there.
+    let own = "\
+model: anthropic/claude
+providers: {anthropic: {url: 'http://127.0.0.1:1', key: K}}
+secrets: {K: {env: PATH}}
+";
+    let (code, out, err) = ask(own);
+    assert_eq!(code, 3, "{out}{err}");
+    assert!(
+        err.contains("cannot be used at the address in") && err.contains("team Acme"),
+        "{err}"
+    );
+    // The team's own address is used.
+    team.bundle.settings =
+        "providers: {anthropic: {url: 'http://127.0.0.1:1', key: K}}\n".to_owned();
+    team.publish();
+    assert_eq!(run(home.path(), &["team", "sync"]).0, 0);
+    let (code, out, err) = ask(own);
+    assert!(
+        code != 0 && !err.contains("cannot be used at the address"),
+        "{code} {out}{err}"
+    );
+}
+
+#[test]
+fn team_members_see_what_a_bundle_puts_in_force() {
+    let mut team = Team::new("").with_tool(false);
+    team.publish();
+    let home = tempfile::tempdir().unwrap();
+    team.join(home.path());
+    team.bundle.settings = "\
+mcp: {servers: {notes: {command: notes-server}}}
+secrets: {TOKEN: {env: HOME}}
+providers: {local: {url: 'http://127.0.0.1:1', api: openai}}
+tools: {read_file: {approval: allow}}
+sandbox: {bindMounts: [/data]}
+"
+    .to_owned();
+    team.bundle.tools[0].grant.as_mut().unwrap().withheld = vec![NeedKind::Files];
+    team.publish();
+    let (code, out, err) = run(home.path(), &["team", "sync", "--json"]);
+    assert_eq!(code, 0, "{err}");
+    let synced: Value = serde_json::from_str(&out).unwrap();
+    let changes = synced["teams"][0]["changes"].to_string();
+    for wanted in [
+        "tool prob.wasm: may no longer read",
+        "settings: + mcp: {servers: {notes: {command: notes-server}}}",
+        "settings: + secrets: {TOKEN: {env: HOME}}",
+    ] {
+        assert!(changes.contains(wanted), "{wanted}\n{changes}");
+    }
+    let log = run(home.path(), &["audit", "show"]).1;
+    assert!(log.contains("changes in version 2: "), "{log}");
+    let (_, again, _) = run(home.path(), &["team", "sync", "--json"]);
+    let again: Value = serde_json::from_str(&again).unwrap();
+    assert_eq!(again["teams"][0]["changes"], json!([]));
+    let (_, status, err) = run(home.path(), &["team", "status"]);
+    for wanted in [
+        "mcp.servers.notes: notes-server",
+        "secrets.TOKEN",
+        "providers.local: http://127.0.0.1:1",
+        "tools.read_file.approval: allow",
+        "sandbox.bindMounts: /data",
+    ] {
+        assert!(status.contains(wanted), "{wanted}\n{status}{err}");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn team_card_shows_no_withheld_rights() {
+    use crate::kit::terminal::answered_at;
+    let mut team = Team::new("").with_tool(false);
+    let grant = team.bundle.tools[0].grant.as_mut().unwrap();
+    grant.withheld = vec![NeedKind::Files];
+    team.publish();
+    let home = tempfile::tempdir().unwrap();
+    let (folder, key) = (team.folder().display().to_string(), team.key_file());
+    let join = ["team", "join", &folder, "--key", &key];
+    let Some((code, text)) = answered_at(home.path(), &join, &["[y/N] > "], "n\n") else {
+        return;
+    };
+    assert_eq!(code, 3, "{text}");
+    assert!(text.contains("withheld: files"), "{text}");
+    assert!(!text.contains("may read"), "{text}");
 }
 
 #[test]
