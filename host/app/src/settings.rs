@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use mimir_core::config::{Config, EnforcementSettings};
-use mimir_core::policy::OutdatedTeam;
+use mimir_core::policy::{EnforcedTools, OutdatedTeam};
 use mimir_core::redact::Redactor;
 use mimir_core::{Policy, Quarantined, Tool, ToolError, ToolName};
 use mimir_wasm::TeamComponent;
@@ -39,6 +39,7 @@ mod unknown_variables;
 mod write;
 mod yaml_errors;
 
+pub(crate) use config_location::check_not_writable_by_others;
 pub use config_location::{ConfigLocation, ConfigOwner};
 pub use config_schema::ConfigSchema;
 pub use edit::{ConfigEdit, apply_edits};
@@ -71,6 +72,8 @@ pub struct ConfigFile {
     unaccepted_text: bool,
     /// Why the tools of a team are refused, for the settings of a team's bundle.
     pub(crate) outdated: Option<OutdatedTeam>,
+    /// The tools enforced by teams that the file can disable, for a team's file.
+    pub(crate) disables: EnforcedTools,
     /// The owner of the file.
     pub owner: ConfigOwner,
 }
@@ -131,12 +134,11 @@ impl MergedSettings {
         let memberships = teams::memberships(&files)?;
         let mut teams = Vec::new();
         for membership in memberships.into_iter().filter(|_| with_teams) {
+            let owner = membership.owner;
             let team = TeamInForce::read(user_dirs, membership)?;
             let file = team.config_file(Timestamp::now())?;
             merge::policy_of_file(&file)?;
-            // Below the files of administrators.
-            let above = files.iter().take_while(|file| file.owner.is_team()).count();
-            files.insert(above, file);
+            insert_bundle(&mut files, file, owner);
             teams.push(Arc::new(team));
         }
         unknown_variables::warn_once(&user_dirs.variables, &files);
@@ -270,6 +272,23 @@ impl MergedSettings {
     }
 }
 
+/// Inserts the settings of a bundle below the administrators' files. A bundle that the machine's file requires is above
+/// the file that a variable names, because users set variables: this file then cannot disable what the bundle enforces.
+fn insert_bundle(files: &mut Vec<ConfigFile>, bundle: ConfigFile, required_by: ConfigOwner) {
+    let is_machine = required_by == ConfigOwner::Machine;
+    let is_above = |file: &ConfigFile| match file.owner {
+        ConfigOwner::Machine | ConfigOwner::JoinedTeam => true,
+        ConfigOwner::NamedTeam => !is_machine,
+        _ => false,
+    };
+    let above = files.iter().take_while(|file| is_above(file)).count();
+    files.insert(above, bundle);
+    let named = files
+        .iter_mut()
+        .filter(|file| is_machine && file.owner == ConfigOwner::NamedTeam);
+    named.for_each(|file| file.disables = EnforcedTools::None);
+}
+
 /// Masks stored secrets in an error that quotes a file.
 fn mask_secrets(mut error: ToolError, user_dirs: Option<&UserDirs>) -> ToolError {
     let secrets = user_dirs.and_then(UserSecrets::new);
@@ -374,6 +393,7 @@ impl ConfigFile {
             unaccepted: false,
             unaccepted_text: false,
             outdated: None,
+            disables: EnforcedTools::All,
             owner,
         })
     }

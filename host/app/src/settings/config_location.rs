@@ -122,7 +122,7 @@ impl ConfigLocation {
     fn open(&self) -> io::Result<String> {
         let file = files::open(&self.path, LinkPolicy::Follow)?;
         if self.owner == ConfigOwner::Machine {
-            check_not_writable_by_others(&self.path, &file)?;
+            check_not_writable_by_others("the team policy", &self.path, &file)?;
         }
         files::text(files::read_open(&file, MAX_FILE_SIZE)?)
     }
@@ -132,8 +132,9 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// Refuses a team file that users other than an administrator or this user can write, or replace in its folder.
-fn check_not_writable_by_others(path: &Path, file: &File) -> io::Result<()> {
+/// Refuses a file of an administrator that users other than an administrator or this user can write, or replace in its
+/// folder. `what` names it in the error.
+pub(crate) fn check_not_writable_by_others(what: &str, path: &Path, file: &File) -> io::Result<()> {
     let real = path.canonicalize()?;
     let folder = real.parent().unwrap_or(Path::new("/"));
     let rule = FileAccessRule::of_user_or_administrator(OwnerOnly::Writing);
@@ -145,7 +146,7 @@ fn check_not_writable_by_others(path: &Path, file: &File) -> io::Result<()> {
             let item = visible(&item.display().to_string());
             let (fault, command) = (fault.describe(), fix_as_administrator(fault, &item));
             return Err(io::Error::other(format!(
-                "the team policy is not trusted, because {item} {fault}; as an administrator, run: {command}"
+                "{what} is not trusted, because {item} {fault}; as an administrator, run: {command}"
             )));
         }
     }

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use mimir_core::ToolError;
 use mimir_core::config::Config;
 use mimir_core::name_suggestions::did_you_mean;
+use mimir_core::policy::EnforcedTools;
 use mimir_core::text::{prefix, visible};
 use serde_yaml::{Mapping, Value};
 
@@ -81,6 +82,7 @@ pub fn read(variables: &[(String, OsString)]) -> Result<Option<ConfigFile>, Tool
         unaccepted: false,
         unaccepted_text: false,
         outdated: None,
+        disables: EnforcedTools::All,
         owner: ConfigOwner::Environment,
     }))
 }

@@ -21,13 +21,12 @@ impl MergedSettings {
     /// Returns the values of the key at this path, in descending order of precedence.
     pub fn layer_values(&self, path: &[String]) -> Vec<LayerValue> {
         let key = path.join(".");
+        // The files of teams are already in this order.
         let rank = |file: &&ConfigFile| match file.owner {
-            ConfigOwner::Machine => 0,
-            ConfigOwner::NamedTeam => 1,
-            ConfigOwner::JoinedTeam => 2,
-            ConfigOwner::Environment => 3,
-            ConfigOwner::Project => 4,
-            ConfigOwner::User => 5,
+            ConfigOwner::Machine | ConfigOwner::NamedTeam | ConfigOwner::JoinedTeam => 0,
+            ConfigOwner::Environment => 1,
+            ConfigOwner::Project => 2,
+            ConfigOwner::User => 3,
         };
         let mut files: Vec<&ConfigFile> = self.files.iter().collect();
         files.sort_by_key(rank);

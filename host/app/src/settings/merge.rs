@@ -176,7 +176,7 @@ pub fn policy_of_file(file: &ConfigFile) -> Result<PolicyFile, ToolError> {
         rules = rules.unaccepted();
     }
     if owner.is_team() {
-        rules = rules.as_team();
+        rules = rules.as_team().disabling(file.disables.clone());
     }
     if let Some(outdated) = &file.outdated {
         rules = rules.with_outdated_team(outdated.clone());

@@ -1,6 +1,7 @@
 //! The memberships that the settings define.
 
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -12,7 +13,10 @@ use mimir_registry::signature::{MAX_KEY_FILE, VerifyingKey};
 use mimir_registry::team::check_org_id;
 
 use super::team_store::TeamStore;
-use crate::settings::{ConfigFile, ConfigLocation, ConfigOwner, MergedSettings};
+use crate::interface::warn;
+use crate::settings::{
+    ConfigFile, ConfigLocation, ConfigOwner, MergedSettings, check_not_writable_by_others,
+};
 use crate::user_dirs::UserDirs;
 use crate::workspace::WorkspaceFolder;
 
@@ -37,8 +41,9 @@ pub struct TeamMembership {
     pub shown: String,
 }
 
-/// Returns the memberships that the files define. Those of an administrator come first; the same team in a later file
-/// is ignored.
+/// Returns the memberships that the files define. The machine's file takes precedence over the file that a variable
+/// names, and both over the user's file: memberships of a lower file are ignored with a warning, because their tools and
+/// rules would weaken those of the team that an administrator requires.
 ///
 /// # Errors
 /// A project or an environment variable sets `teams`, or a block is not complete.
@@ -63,11 +68,26 @@ pub fn memberships(files: &[ConfigFile]) -> Result<Vec<TeamMembership>, ToolErro
             continue;
         };
         let mut known = memberships.iter();
-        if !known.any(|known| known.org_id == membership.org_id) {
-            memberships.push(membership);
+        if known.any(|known| known.org_id == membership.org_id) {
+            continue;
+        }
+        match memberships.first() {
+            Some(first) if first.owner != membership.owner => warn_ignored(first, &membership),
+            _ => memberships.push(membership),
         }
     }
     Ok(memberships)
+}
+
+/// Warns once per process about a membership that does not count.
+fn warn_ignored(required: &TeamMembership, ignored: &TeamMembership) {
+    static WARNED: Once = Once::new();
+    WARNED.call_once(|| {
+        warn(format_args!(
+            "{}: the membership in the team `{}` is ignored, because {} requires the team `{}`",
+            ignored.shown, ignored.org_id, required.shown, required.org_id
+        ));
+    });
 }
 
 /// Returns the stored bundles as locations of config files, below those of administrators. Returns nothing if a config file
@@ -110,10 +130,12 @@ impl TeamMembership {
             return Err(missing("keys"));
         }
         let keys = settings.keys.iter().enumerate().map(|(at, key)| {
-            read_team_key(key).map_err(|error| ToolError {
-                message: format!("{}: teams.keys[{at}]: {}", file.shown, error.message),
-                ..error
-            })
+            check_key_file(key, file.owner)
+                .and_then(|()| read_team_key(key))
+                .map_err(|error| ToolError {
+                    message: format!("{}: teams.keys[{at}]: {}", file.shown, error.message),
+                    ..error
+                })
         });
         Ok(Some(Self {
             keys: keys.collect::<Result<_, _>>()?,
@@ -142,6 +164,19 @@ fn check_reference(reference: &str) -> Result<(), String> {
     parsed.map(drop).map_err(|error| error.to_string())
 }
 
+/// Refuses a key file of the machine's file that other users can write, like the machine's file itself.
+fn check_key_file(key: &str, owner: ConfigOwner) -> Result<(), ToolError> {
+    let path = Path::new(key);
+    if owner != ConfigOwner::Machine || key.contains("-----BEGIN") || !path.is_absolute() {
+        return Ok(());
+    }
+    let file = files::open(path, LinkPolicy::Follow);
+    // A file that cannot be opened is reported when it is read.
+    let Ok(file) = file else { return Ok(()) };
+    check_not_writable_by_others("the key of the team", path, &file)
+        .map_err(|error| ToolError::permission_denied(error.to_string()))
+}
+
 /// Reads a public key: a PEM text, or the absolute path of a PEM file.
 ///
 /// # Errors
@@ -164,3 +199,6 @@ pub fn read_team_key(key: &str) -> Result<VerifyingKey, ToolError> {
     })?;
     Ok(VerifyingKey::from_pem(&text)?)
 }
+
+#[cfg(test)]
+mod tests;

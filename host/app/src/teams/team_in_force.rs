@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use jiff::{SignedDuration, Timestamp};
 use mimir_core::config::Config;
 use mimir_core::grants::ToolsLock;
-use mimir_core::policy::OutdatedTeam;
+use mimir_core::policy::{EnforcedTools, OutdatedTeam};
 use mimir_core::registry::Quarantined;
 use mimir_core::{ToolError, ToolErrorCode};
 use mimir_registry::OciDigest;
@@ -121,6 +121,7 @@ impl TeamInForce {
     pub(crate) fn config_file(&self, now: Timestamp) -> Result<ConfigFile, ToolError> {
         let mut file = parse_settings(&self.bundle, self.store.folder().join("config.yml"))?;
         file.outdated = self.outdated(now);
+        file.disables = EnforcedTools::At(self.location_prefix());
         Ok(file)
     }
 

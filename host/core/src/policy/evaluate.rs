@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::tool_settings::is_for_source;
-use super::{LinkResolver, Policy, PolicyFile};
+use super::{EnforcedTools, LinkResolver, Policy, PolicyFile};
 use crate::decision::{
     Decision, DecisionReason, PolicyEvaluation, PolicyLayer, RuleArguments, WithheldCause,
 };
@@ -162,10 +162,18 @@ impl PolicyFile {
         replaces_default
     }
 
-    /// Returns true if the file can switch the tool off: a tool that a team requires can only be switched off by teams,
-    /// for a worker by the worker's file, and for a user by the user's role.
+    /// Returns true if the file can switch the tool off: a tool that a team requires can only be switched off by this
+    /// team and by administrators, for a worker by the worker's file, and for a user by the user's role.
     pub(super) fn can_disable(&self, tool: &Tool) -> bool {
-        !tool.enforced || self.is_team() || self.only_restricts()
+        if !tool.enforced || self.only_restricts() {
+            return true;
+        }
+        self.is_team()
+            && match &self.disables {
+                EnforcedTools::All => true,
+                EnforcedTools::At(locations) => tool.origin.location.starts_with(locations),
+                EnforcedTools::None => false,
+            }
     }
 
     fn evaluate_outdated_team(&self, tool: &Tool, evaluation: &mut PolicyEvaluation) {

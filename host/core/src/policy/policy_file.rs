@@ -60,7 +60,21 @@ pub struct PolicyFile {
     pub(super) roles: FileRoles,
     /// Why no tool of a team can be called, if the team's bundle is too old.
     pub(super) outdated_team: Option<OutdatedTeam>,
+    /// The tools enforced by teams that the file can disable, for a team's file.
+    pub(super) disables: EnforcedTools,
     rank: PolicyFileRank,
+}
+
+/// The tools enforced by teams that a team's file can disable. A team cannot disable what another one enforces.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum EnforcedTools {
+    /// Those of all teams, for an administrator's file.
+    #[default]
+    All,
+    /// Those whose locations begin with this text, for the team itself.
+    At(String),
+    /// None, for a file below a required team.
+    None,
 }
 
 impl PolicyFile {
@@ -164,6 +178,7 @@ impl PolicyFile {
             has_untrusted_text: false,
             roles: FileRoles::new(&config.roles, &source, &mut budget)?,
             outdated_team: None,
+            disables: EnforcedTools::All,
             rank: PolicyFileRank::Settings,
             source,
         })
@@ -201,6 +216,13 @@ impl PolicyFile {
     #[must_use]
     pub fn as_team(mut self) -> Self {
         self.rank = PolicyFileRank::Team;
+        self
+    }
+
+    /// Sets the tools enforced by teams that this file of a team can disable.
+    #[must_use]
+    pub fn disabling(mut self, tools: EnforcedTools) -> Self {
+        self.disables = tools;
         self
     }
 

@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::decision::Decision;
 use crate::limits::Limits;
 use crate::pipeline::tests::tool;
-use crate::policy::{OutdatedTeam, Policy, PolicyFile};
+use crate::policy::{EnforcedTools, OutdatedTeam, Policy, PolicyFile};
 use crate::tool::{Tool, ToolName, ToolOrigin, ToolSource};
 
 fn config(value: Value) -> Config {
@@ -135,6 +135,23 @@ fn team_tool_that_is_enforced_is_not_disabled_by_other_files() {
         let file = PolicyFile::for_worker(&config(disabling.clone()), "w".into(), None).unwrap();
         let worker = policy(json!({}), json!({})).restricted_by_worker(file);
         assert!(worker.refusal(&shared(true)).is_some(), "{disabling}");
+    }
+}
+
+#[test]
+fn team_tool_that_is_enforced_is_not_disabled_by_another_team() {
+    let denying = config(json!({"policy": {"deny": ["sample"]}}));
+    for (disables, is_refused) in [
+        (EnforcedTools::All, true),
+        (EnforcedTools::At("team:acme/".to_owned()), true),
+        (EnforcedTools::At("team:own/".to_owned()), false),
+        (EnforcedTools::None, false),
+    ] {
+        let file = PolicyFile::new(&denying, "team").unwrap().as_team();
+        let policy = Policy::from_files(&Config::default(), vec![file.disabling(disables.clone())]);
+        let refusal = |tool: &Tool| policy.refusal(tool).is_some();
+        assert_eq!(refusal(&shared(true)), is_refused, "{disables:?}");
+        assert!(refusal(&shared(false)), "{disables:?}");
     }
 }
 

@@ -1,0 +1,152 @@
+use std::fs;
+
+use mimir_registry::signature::{DsseEnvelope, KeyAlgorithm, SigningKey};
+use mimir_registry::team::{AcceptedBundle, BUNDLE_PAYLOAD_TYPE, TeamBundle, TeamIdentity};
+
+use super::*;
+
+/// A machine whose file requires the team `acme`, with its bundle in force.
+struct Machine {
+    home: tempfile::TempDir,
+    user_dirs: UserDirs,
+    workspace: WorkspaceFolder,
+    key: SigningKey,
+}
+
+impl Machine {
+    fn new(settings: &str) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        fs::create_dir_all(at("work/.mimir")).unwrap();
+        fs::create_dir_all(at("user")).unwrap();
+        let user_dirs = UserDirs {
+            config: Some(at("user")),
+            team: vec![at("team.yml")],
+            named_team: Some(at("named.yml")),
+            ..UserDirs::default()
+        };
+        let machine = Self {
+            workspace: WorkspaceFolder::find(Some(&at("work"))).unwrap(),
+            key: SigningKey::generate(KeyAlgorithm::Ed25519).unwrap(),
+            user_dirs,
+            home,
+        };
+        let pem = machine.key.verifying_key().to_pem();
+        machine.write("team.yml", &block("acme", &pem));
+        machine.write("named.yml", "");
+        machine.put("acme", settings);
+        machine
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.home.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Puts a bundle in force.
+    fn put(&self, org_id: &str, settings: &str) {
+        let bundle = TeamBundle {
+            version: 1,
+            team: TeamIdentity {
+                org_id: org_id.to_owned(),
+                name: org_id.to_owned(),
+            },
+            issued_at: "2026-01-01T00:00:00Z".parse().unwrap(),
+            expires_at: "9000-01-01T00:00:00Z".parse().unwrap(),
+            settings: settings.to_owned(),
+            tools: Vec::new(),
+            workers: Vec::new(),
+            prompts: Vec::new(),
+            skills: Vec::new(),
+            keys: Vec::new(),
+            revoked_keys: Vec::new(),
+            models: Vec::new(),
+        };
+        let payload = bundle.to_payload().unwrap();
+        let envelope = DsseEnvelope::sign(BUNDLE_PAYLOAD_TYPE, &payload, &self.key).unwrap();
+        let envelope = envelope.to_json().unwrap();
+        let keys = [self.key.verifying_key().clone()];
+        let now = super::super::team_in_force::now();
+        let accepted = AcceptedBundle::check(&envelope, org_id, &keys, None, now).unwrap();
+        let store = TeamStore::new(&self.user_dirs, org_id).unwrap();
+        let _lock = store.lock().unwrap();
+        store.put(&envelope, &accepted).unwrap();
+    }
+
+    fn read(&self) -> Result<MergedSettings, ToolError> {
+        MergedSettings::read(&self.user_dirs, &self.workspace)
+    }
+}
+
+fn block(org_id: &str, key: &str) -> String {
+    let key = serde_json::to_string(key).unwrap();
+    format!(
+        "teams: {{enabled: true, orgId: {org_id}, reference: registry.example.com/a/b, keys: [{key}]}}\n"
+    )
+}
+
+#[test]
+fn team_policy_of_a_variable_is_below_the_bundle_that_the_machine_requires() {
+    let machine = Machine::new("profile: fine\n");
+    machine.write("named.yml", "profile: compact\n");
+    let settings = machine.read().unwrap();
+    let owners: Vec<ConfigOwner> = settings.files.iter().map(|file| file.owner).collect();
+    assert_eq!(
+        owners,
+        [
+            ConfigOwner::Machine,
+            ConfigOwner::JoinedTeam,
+            ConfigOwner::NamedTeam
+        ]
+    );
+    let layers = settings.layer_values(&["profile".to_owned()]);
+    let owners: Vec<ConfigOwner> = layers.iter().map(|layer| layer.owner).collect();
+    assert_eq!(owners, [ConfigOwner::JoinedTeam, ConfigOwner::NamedTeam]);
+    // The file can disable no tool that the required team enforces, and the team only its own.
+    use mimir_core::policy::EnforcedTools;
+    assert_eq!(settings.files[0].disables, EnforcedTools::All);
+    let own = EnforcedTools::At("team:acme/".to_owned());
+    assert_eq!(settings.files[1].disables, own);
+    assert_eq!(settings.files[2].disables, EnforcedTools::None);
+}
+
+#[test]
+fn team_of_the_user_is_ignored_below_a_required_one() {
+    let machine = Machine::new("");
+    let pem = machine.key.verifying_key().to_pem();
+    machine.put("own", "");
+    for name in ["user/config.yml", "named.yml"] {
+        machine.write(name, &block("own", &pem));
+        let settings = machine.read().unwrap();
+        let teams = settings.teams.iter();
+        let teams: Vec<&str> = teams.map(|team| team.membership.org_id.as_str()).collect();
+        assert_eq!(teams, ["acme"], "{name}");
+        machine.write(name, "");
+    }
+    // Without the required team, the user's own counts.
+    machine.write("team.yml", "");
+    machine.write("user/config.yml", &block("own", &pem));
+    assert_eq!(machine.read().unwrap().teams.len(), 1);
+}
+
+#[test]
+#[cfg(unix)]
+fn team_key_file_of_the_machine_that_others_can_write_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let machine = Machine::new("");
+    let key = machine.write("acme.pub", &machine.key.verifying_key().to_pem());
+    machine.write("team.yml", &block("acme", &key.display().to_string()));
+    let mode = |mode| fs::set_permissions(&key, fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o644);
+    assert!(machine.read().is_ok());
+    mode(0o666);
+    let error = machine.read().unwrap_err();
+    assert_eq!(error.code, ToolErrorCode::PermissionDenied);
+    assert!(
+        error.message.contains("the key of the team is not trusted"),
+        "{}",
+        error.message
+    );
+}
