@@ -4,6 +4,7 @@
 mod acceptance;
 mod bundle;
 mod bundle_checks;
+mod team_history;
 mod team_record;
 
 pub use acceptance::{AcceptedBundle, TeamError};
@@ -13,4 +14,5 @@ pub use bundle::{
     TeamIdentity, blob_path,
 };
 pub use bundle_checks::{BundleError, check_org_id};
+pub use team_history::TeamHistory;
 pub use team_record::{RECORD_KEY_LENGTH, TeamFault, TeamRecord, new_record_key};

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use mimir_audit::FileAuditSink;
 use mimir_core::audit::{AuditEvent, AuditSink as _, EventKind};
 use mimir_core::{ToolError, ToolErrorCode};
-use mimir_registry::team::{AcceptedBundle, TeamBundle, TeamFault, TeamRecord};
+use mimir_registry::team::{AcceptedBundle, TeamBundle, TeamFault};
 
 use super::bundle_source::{BundleSource, FetchedEnvelope};
 use super::membership::TeamMembership;
@@ -103,27 +103,41 @@ pub async fn sync_team(
     context: &SyncContext,
     membership: &TeamMembership,
 ) -> Result<SyncOutcome, ToolError> {
-    let result = try_sync(context, membership).await;
+    let result = fetch_newest(context, membership).await;
     if let Err(error) = &result {
         note_failure(context, membership, error);
     }
     result
 }
 
-async fn try_sync(
+async fn fetch_newest(
     context: &SyncContext,
     membership: &TeamMembership,
 ) -> Result<SyncOutcome, ToolError> {
-    let org_id = &membership.org_id;
-    let store = TeamStore::new(&context.user_dirs, org_id)?;
     let source = context.source(&membership.reference)?;
     let fetched = source.fetch_envelope().await?;
-    let accepted = check(&store, membership, &fetched)?;
+    put_in_force(context, membership, &source, &fetched).await
+}
+
+/// Verifies a fetched envelope, fetches its blobs, and puts the bundle in force.
+pub(super) async fn put_in_force(
+    context: &SyncContext,
+    membership: &TeamMembership,
+    source: &BundleSource,
+    fetched: &FetchedEnvelope,
+) -> Result<SyncOutcome, ToolError> {
+    let org_id = &membership.org_id;
+    let store = TeamStore::new(&context.user_dirs, org_id)?;
+    if let Some(note) = store.history(membership).1 {
+        context.record(org_id, &note, None);
+        crate::interface::warn(note);
+    }
+    let accepted = check(&store, membership, fetched)?;
     check_team_settings(&accepted.bundle)?;
-    fetch_blobs(&store, &source, &fetched, &accepted.bundle).await?;
+    fetch_blobs(&store, source, fetched, &accepted.bundle).await?;
     let _lock = store.lock()?;
     // Another process may have put a newer bundle in force meanwhile.
-    let accepted = check(&store, membership, &fetched)?;
+    let accepted = check(&store, membership, fetched)?;
     let before = store.record().ok().flatten().filter(|record| !record.left);
     store.put(&fetched.bytes, &accepted)?;
     let to = accepted.record.version;
@@ -144,27 +158,16 @@ async fn try_sync(
     Ok(SyncOutcome::Updated { from, to })
 }
 
-/// Verifies an envelope against the record of the store.
+/// Verifies an envelope against what the store has accepted before.
 pub(super) fn check(
     store: &TeamStore,
     membership: &TeamMembership,
     fetched: &FetchedEnvelope,
 ) -> Result<AcceptedBundle, ToolError> {
-    let record = readable_record(store);
+    let (history, _) = store.history(membership);
     let (org_id, keys) = (&membership.org_id, &membership.keys);
-    let checked = AcceptedBundle::check(&fetched.bytes, org_id, keys, record.as_ref(), now());
+    let checked = AcceptedBundle::check(&fetched.bytes, org_id, keys, history.as_ref(), now());
     checked.map_err(|error| check_error(error, org_id))
-}
-
-/// Returns the record, or `None` if it is damaged: then a bundle that is fetched anew replaces it.
-fn readable_record(store: &TeamStore) -> Option<TeamRecord> {
-    store.record().unwrap_or_else(|error| {
-        crate::interface::warn(format_args!(
-            "{}; the protection against older bundles starts anew",
-            error.message
-        ));
-        None
-    })
 }
 
 /// Fetches the blobs that the store lacks or has damaged. Each is verified before it replaces a file.

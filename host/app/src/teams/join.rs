@@ -8,8 +8,8 @@ use mimir_registry::signature::VerifyingKey;
 use mimir_registry::team::{AcceptedBundle, TeamBundle};
 use serde_json::json;
 
-use super::bundle_source::FetchedEnvelope;
-use super::bundle_sync::{SyncContext, SyncOutcome, check, sync_team};
+use super::bundle_source::{BundleSource, FetchedEnvelope};
+use super::bundle_sync::{SyncContext, SyncOutcome, check, put_in_force};
 use super::membership::TeamMembership;
 use super::team_in_force::check_team_settings;
 use super::team_store::TeamStore;
@@ -24,6 +24,9 @@ pub struct JoinPlan {
     pub bundle: TeamBundle,
     /// Id of the key that signed it.
     pub signer_id: String,
+    source: BundleSource,
+    /// The envelope of the bundle, so that exactly what was shown is put in force.
+    fetched: FetchedEnvelope,
 }
 
 /// Minimal settings of a membership that is not in a file yet.
@@ -66,6 +69,8 @@ pub async fn plan_join(
         signer_id: accepted.signer.id(),
         bundle: accepted.bundle,
         membership,
+        source,
+        fetched,
     })
 }
 
@@ -96,7 +101,7 @@ fn absolute_reference(reference: &str) -> Result<String, ToolError> {
 }
 
 impl JoinPlan {
-    /// Puts the bundle in force, and writes the membership to the user's config file.
+    /// Puts exactly this bundle in force, and writes the membership to the user's config file.
     ///
     /// # Errors
     /// The bundle cannot be stored, or the file cannot be changed. Then the user is not a member.
@@ -105,7 +110,7 @@ impl JoinPlan {
         setup: &HostSetup,
         context: &SyncContext,
     ) -> Result<SyncOutcome, ToolError> {
-        let outcome = sync_team(context, &self.membership).await?;
+        let outcome = self.put_in_force(context).await?;
         let keys: Vec<String> = self
             .membership
             .keys
@@ -121,6 +126,17 @@ impl JoinPlan {
         change_config(setup, true, |_| Ok(edits))?;
         context.record(&self.membership.org_id, "joined by hand", None);
         Ok(outcome)
+    }
+
+    async fn put_in_force(&self, context: &SyncContext) -> Result<SyncOutcome, ToolError> {
+        let result = put_in_force(context, &self.membership, &self.source, &self.fetched).await;
+        if let Err(error) = &result {
+            let org_id = &self.membership.org_id;
+            let detail = format!("joining failed: {}", error.message);
+            context.record(org_id, &detail, Some(error.code));
+            TeamStore::new(context.user_dirs(), org_id)?.remove_incomplete();
+        }
+        result
     }
 }
 

@@ -1,6 +1,7 @@
 //! The stored bundles of this user's teams, below `teams` in the user's own folder:
 //!
-//! - `ORG_ID/HEX.json`: the envelope, named by its digest; `ORG_ID/blobs/sha256/HEX`: the blobs.
+//! - `ORG_ID/HEX.json`: the envelope, named by its digest, and earlier ones that announced its key;
+//!   `ORG_ID/blobs/sha256/HEX`: the blobs.
 //! - `ORG_ID.record.json`: the sealed record, which names the envelope. Replacing it puts a bundle in force.
 //! - `record.key`: the key that seals the records. `stamp`: changes with every record.
 
@@ -14,13 +15,16 @@ use mimir_core::{ToolError, ToolErrorCode};
 use mimir_registry::OciDigest;
 use mimir_registry::team::{
     AcceptedBundle, BundledFile, MAX_ENVELOPE_SIZE, RECORD_KEY_LENGTH, TeamBundle, TeamError,
-    TeamRecord, blob_path, new_record_key,
+    TeamHistory, TeamRecord, blob_path, new_record_key,
 };
 
 use super::membership::TeamMembership;
 use crate::file_error::file_error;
 use crate::private_files::{self, FileReaders, OwnerOnly};
 use crate::user_dirs::UserDirs;
+
+/// Maximum number of stored envelopes that are read to repair a record.
+const MAX_ENVELOPES: usize = 64;
 
 /// Store of one team's bundle.
 #[derive(Debug, Clone)]
@@ -92,10 +96,10 @@ impl TeamStore {
         let text = private_files::read(&path, OwnerOnly::Writing)
             .map_err(|error| self.damaged(&format!("{}: {error}", path.display())))?;
         let Some(text) = text else {
-            // Without the record, old bundles would be accepted again.
-            return match self.folder().symlink_metadata() {
-                Ok(_) => Err(self.damaged("its record is missing")),
-                Err(_) => Ok(None),
+            // Without the record, old bundles would be accepted again. Blobs alone are of a bundle that was not joined.
+            return match self.stored_envelopes().as_slice() {
+                [] => Ok(None),
+                _ => Err(self.damaged("its record is missing")),
             };
         };
         let key = self
@@ -134,9 +138,69 @@ impl TeamStore {
                 return Err(self.damaged(&format!("{} cannot be read: {error}", path.display())));
             }
         };
-        let accepted = AcceptedBundle::of_record(&envelope, &record, &membership.keys)
+        let history = self.history_of(record.clone());
+        let accepted = AcceptedBundle::of_history(&envelope, &history, &membership.keys)
             .map_err(|error| self.damaged(&error.to_string()))?;
         Ok(StoredTeam { accepted, record })
+    }
+
+    /// Returns what was accepted before from a team. If the record cannot be used, takes it from the stored envelopes that
+    /// a key of the membership proves, and also returns a note for the user and the audit log.
+    pub(super) fn history(
+        &self,
+        membership: &TeamMembership,
+    ) -> (Option<TeamHistory>, Option<String>) {
+        let error = match self.record() {
+            Ok(record) => return (record.map(|record| self.history_of(record)), None),
+            Err(error) => error,
+        };
+        let paths = self.stored_envelopes().into_iter();
+        let envelopes =
+            paths.filter_map(|path| files::read(&path, LinkPolicy::Refuse, MAX_ENVELOPE_SIZE).ok());
+        let history = TeamHistory::recover(&self.org_id, &membership.keys, envelopes.collect());
+        let kept = match &history {
+            Some(history) => format!(
+                "versions before {} and revoked keys are refused because of the stored bundle",
+                history.record.version
+            ),
+            None => "the protection against older bundles starts anew".to_owned(),
+        };
+        (history, Some(format!("{}; {kept}", error.message)))
+    }
+
+    /// Returns the history of a record, with the stored envelopes that it names.
+    fn history_of(&self, record: TeamRecord) -> TeamHistory {
+        let read = |digest: &OciDigest| {
+            let path = self.envelope_path(digest);
+            files::read(&path, LinkPolicy::Refuse, MAX_ENVELOPE_SIZE).ok()
+        };
+        TeamHistory {
+            envelope: read(&record.digest),
+            predecessors: record.predecessors.iter().filter_map(read).collect(),
+            record,
+        }
+    }
+
+    /// Returns the paths of the stored envelopes.
+    fn stored_envelopes(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.folder()).into_iter().flatten().flatten();
+        let paths = entries.map(|entry| entry.path());
+        let mut paths: Vec<PathBuf> = paths
+            .filter(|path| {
+                path.extension()
+                    .is_some_and(|extension| extension == "json")
+            })
+            .collect();
+        paths.sort();
+        paths.truncate(MAX_ENVELOPES);
+        paths
+    }
+
+    /// Removes what a failed first join has left. A failure only leaves files behind.
+    pub(super) fn remove_incomplete(&self) {
+        if matches!(self.record(), Ok(None)) {
+            let _ = fs::remove_dir_all(self.folder());
+        }
     }
 
     /// Reads a file of the bundle, and checks its digest.
@@ -175,8 +239,15 @@ impl TeamStore {
             private_files::private_folder(folder)
                 .map_err(|error| file_error("create", folder, &error))?;
         }
-        private_files::replace(&path, envelope, FileReaders::Owner)
-            .map_err(|error| file_error("write", &path, &error))?;
+        let replace = |path: &Path, bytes: &[u8]| {
+            private_files::replace(path, bytes, FileReaders::Owner)
+                .map_err(|error| file_error("write", path, &error))
+        };
+        replace(&path, envelope)?;
+        for predecessor in &accepted.predecessors {
+            let digest = OciDigest::of_bytes(predecessor);
+            replace(&self.envelope_path(&digest), predecessor)?;
+        }
         self.write_record(&accepted.record)?;
         self.remove_unused(accepted);
         Ok(())
@@ -207,13 +278,13 @@ impl TeamStore {
 
     /// Removes the envelopes and blobs of earlier bundles. A failure only leaves files behind.
     fn remove_unused(&self, accepted: &AcceptedBundle) {
-        let envelope = self.envelope_path(&accepted.digest);
+        let predecessors = accepted.record.predecessors.iter();
+        let digests = predecessors.chain([&accepted.digest]);
+        let envelopes: BTreeSet<PathBuf> =
+            digests.map(|digest| self.envelope_path(digest)).collect();
         let blobs = accepted.bundle.blobs();
         let used: BTreeSet<PathBuf> = blobs.keys().map(|digest| self.blob(digest)).collect();
-        for (folder, keeps) in [
-            (self.folder(), &BTreeSet::from([envelope])),
-            (self.blob_folder(), &used),
-        ] {
+        for (folder, keeps) in [(self.folder(), &envelopes), (self.blob_folder(), &used)] {
             let entries = fs::read_dir(folder).into_iter().flatten().flatten();
             for path in entries.map(|entry| entry.path()) {
                 if path.is_file() && !keeps.contains(&path) {

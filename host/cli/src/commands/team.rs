@@ -64,8 +64,8 @@ async fn join(globals: &GlobalOptions, args: &TeamJoinArgs) -> CommandResult {
             return Err(error.into());
         }
     }
-    plan.join(&setup, &context).await?;
-    let version = plan.bundle.version;
+    let (SyncOutcome::Unchanged { version } | SyncOutcome::Updated { to: version, .. }) =
+        plan.join(&setup, &context).await?;
     let joined = json!({
         "joined": org_id,
         "name": plan.bundle.team.name,
@@ -102,18 +102,28 @@ fn read_keys(setup: &HostSetup, args: &TeamJoinArgs) -> CommandResult<Vec<Verify
     Ok(keys)
 }
 
-/// Refuses a second membership: the user's config file has one block, and a machine-wide one already counts.
+/// Refuses a second membership: the user's config file has one block, and the tools and rules of a team of the user's own
+/// would weaken those of a team that an administrator requires.
 fn check_other_membership(context: &SyncContext, org_id: &str) -> CommandResult<()> {
     for membership in context.memberships()? {
-        if membership.is_required() && membership.org_id == org_id {
+        let other = &membership.org_id;
+        if membership.is_required() && other == org_id {
             let message = format!(
                 "this machine is already a member of `{org_id}`: {} requires it",
                 membership.shown
             );
             return Err(ToolError::new(ToolErrorCode::AlreadyExists, message).into());
         }
-        if !membership.is_required() && membership.org_id != org_id {
-            let other = &membership.org_id;
+        if membership.is_required() {
+            let message = format!(
+                "{} requires the team `{other}`: no other team can be joined beside it",
+                membership.shown
+            );
+            let remedy = "ask the administrator of this machine".to_owned();
+            let error = ToolError::permission_denied(message);
+            return Err(error.with_remedies([remedy]).into());
+        }
+        if other != org_id {
             let message = format!("you are a member of `{other}`: a user joins one team at a time");
             let remedy = format!("`mimir team leave {other}`, and join again");
             let error = ToolError::new(ToolErrorCode::AlreadyExists, message);

@@ -5,6 +5,7 @@ use mimir_core::{ToolError, ToolErrorCode};
 
 use super::bundle::{BUNDLE_PAYLOAD_TYPE, MAX_ENVELOPE_SIZE, TeamBundle};
 use super::bundle_checks::BundleError;
+use super::team_history::{HistoryLink, TeamHistory, links_to};
 use super::team_record::TeamRecord;
 use crate::OciDigest;
 use crate::signature::{DsseEnvelope, SignatureError, VerifyingKey};
@@ -98,11 +99,14 @@ pub struct AcceptedBundle {
     pub is_new: bool,
     /// The record to store with it.
     pub record: TeamRecord,
+    /// The envelopes to store with it: earlier bundles, which prove its key if the member has not joined with it.
+    pub predecessors: Vec<Vec<u8>>,
 }
 
 impl AcceptedBundle {
     /// Checks an envelope that was fetched for a member of the team `org_id`, who has joined with the keys
-    /// `joined_with`. `record` is the record of the bundle that was accepted before.
+    /// `joined_with`. `history` is what was accepted before. With other keys in the settings, revoked keys stay revoked, and
+    /// older versions stay refused unless none of the keys belongs to the earlier trust.
     ///
     /// # Errors
     /// The envelope is not signed by a trusted key, of another team, expired, older than an accepted one, or not valid.
@@ -110,29 +114,23 @@ impl AcceptedBundle {
         envelope: &[u8],
         org_id: &str,
         joined_with: &[VerifyingKey],
-        record: Option<&TeamRecord>,
+        history: Option<&TeamHistory>,
         now: Timestamp,
     ) -> Result<Self, TeamError> {
         let digest = OciDigest::of_bytes(envelope);
-        let mut anchors: Vec<String> = joined_with.iter().map(VerifyingKey::to_pem).collect();
-        anchors.sort();
-        // Other keys in the settings are another trust: what was accepted with the old keys does not count.
-        let record = record.filter(|record| record.joined_with == anchors);
+        let record = history.map(|history| &history.record);
         let parsed = parse_envelope(envelope)?;
         let revoked = record.map_or(&[][..], |record| &record.revoked);
-        let next = record.map_or(&[][..], |record| &record.next_keys);
-        let next = next
-            .iter()
-            .map(|key| VerifyingKey::from_pem(key.as_bytes()));
-        let next: Vec<_> = next
-            .collect::<Result<_, _>>()
-            .map_err(TeamError::Envelope)?;
-        let mut trusted: Vec<VerifyingKey> = joined_with.iter().cloned().chain(next).collect();
-        // The key that signed the bundle in force may since have revoked itself.
         let in_force = record.filter(|record| record.digest == digest);
-        if let Some(in_force) = in_force {
-            let signer = VerifyingKey::from_pem(in_force.signer.as_bytes());
-            trusted = vec![signer.map_err(TeamError::Envelope)?];
+        // The record alone proves no key: who can write it could name any key as signer or successor.
+        let links = history.map_or_else(Vec::new, |history| {
+            history.proven_links(org_id, joined_with, in_force.is_none())
+        });
+        let mut trusted = joined_with.to_vec();
+        match in_force {
+            // The key that signed the bundle in force may since have been replaced, or have revoked itself.
+            Some(_) => trusted.extend(links.iter().flat_map(HistoryLink::announced)),
+            None => trusted.extend(links.last().into_iter().flat_map(HistoryLink::announced)),
         }
         let (payload, signer_id) = parsed.verify(&trusted).map_err(|error| match error {
             SignatureError::UnknownKey => TeamError::Signer,
@@ -150,7 +148,8 @@ impl AcceptedBundle {
                 expected: org_id.to_owned(),
             });
         }
-        if let Some(record) = record.filter(|_| in_force.is_none()) {
+        let same_trust = |record: &&TeamRecord| has_same_trust(record, joined_with, &bundle);
+        if let Some(record) = record.filter(|_| in_force.is_none()).filter(same_trust) {
             let (found, seen) = (bundle.version, record.version);
             if found < seen {
                 return Err(TeamError::Rollback { found, seen });
@@ -173,19 +172,25 @@ impl AcceptedBundle {
         all_revoked.extend(bundle.revoked_keys.iter().cloned());
         all_revoked.sort();
         all_revoked.dedup();
+        let predecessors = links_to(&signer, joined_with, links);
         Ok(Self {
             record: TeamRecord {
                 org_id: org_id.to_owned(),
                 version: bundle.version,
                 digest,
                 signer: signer.to_pem(),
-                joined_with: anchors,
+                joined_with: sorted_pems(joined_with),
                 next_keys: bundle.keys.clone(),
                 revoked: all_revoked,
                 checked_at: now,
                 left: false,
                 last_fault: None,
+                predecessors: predecessors
+                    .iter()
+                    .map(|it| OciDigest::of_bytes(it))
+                    .collect(),
             },
+            predecessors,
             is_new: in_force.is_none(),
             bundle,
             digest,
@@ -206,31 +211,68 @@ impl AcceptedBundle {
         Ok(TeamBundle::from_payload(&payload)?.team.org_id)
     }
 
-    /// Checks the stored envelope of the bundle in force against its record. Its age is for the caller to judge.
+    /// Checks the stored envelope of the bundle in force against its history. Its age is for the caller to judge.
     ///
     /// # Errors
-    /// The envelope was changed, or the member has other keys than those that it was accepted with.
-    pub fn of_record(
+    /// The envelope was changed, no key of the member proves its signer, or the member has other keys than those that it
+    /// was accepted with.
+    pub fn of_history(
         envelope: &[u8],
-        record: &TeamRecord,
+        history: &TeamHistory,
         joined_with: &[VerifyingKey],
     ) -> Result<Self, TeamError> {
+        let record = &history.record;
         if OciDigest::of_bytes(envelope) != record.digest {
             return Err(TeamError::Record(
                 "the stored bundle was changed by another program",
             ));
         }
-        let mut anchors: Vec<String> = joined_with.iter().map(VerifyingKey::to_pem).collect();
-        anchors.sort();
-        if anchors != record.joined_with {
+        if sorted_pems(joined_with) != record.joined_with {
             return Err(TeamError::Record("the keys in `teams.keys` have changed"));
         }
-        let now = record.checked_at;
-        Self::check(envelope, &record.org_id, joined_with, Some(record), now)
+        let accepted = Self::check(
+            envelope,
+            &record.org_id,
+            joined_with,
+            Some(history),
+            record.checked_at,
+        )?;
+        if accepted.bundle.version != record.version {
+            return Err(TeamError::Record(
+                "the record names another version than the bundle",
+            ));
+        }
+        Ok(accepted)
     }
 }
 
-fn parse_envelope(envelope: &[u8]) -> Result<DsseEnvelope, TeamError> {
+/// Returns true if the versions that a record has seen count for a bundle: the keys of the member belong to the trust of
+/// the record, or the bundle announces the signer of the record.
+fn has_same_trust(record: &TeamRecord, joined_with: &[VerifyingKey], bundle: &TeamBundle) -> bool {
+    let earlier = record.joined_with.iter().chain(&record.next_keys);
+    let earlier: Vec<String> = earlier
+        .chain([&record.signer])
+        .filter_map(|pem| key_id(pem))
+        .collect();
+    let announces_signer = || {
+        let signer = key_id(&record.signer);
+        bundle.keys.iter().any(|pem| key_id(pem) == signer)
+    };
+    joined_with.iter().any(|key| earlier.contains(&key.id())) || announces_signer()
+}
+
+fn key_id(pem: &str) -> Option<String> {
+    Some(VerifyingKey::from_pem(pem.as_bytes()).ok()?.id())
+}
+
+/// Returns the keys in PEM, in the order of a record.
+pub(super) fn sorted_pems(keys: &[VerifyingKey]) -> Vec<String> {
+    let mut pems: Vec<String> = keys.iter().map(VerifyingKey::to_pem).collect();
+    pems.sort();
+    pems
+}
+
+pub(super) fn parse_envelope(envelope: &[u8]) -> Result<DsseEnvelope, TeamError> {
     if envelope.len() as u64 > MAX_ENVELOPE_SIZE {
         let why = "larger than the maximum for an envelope".to_owned();
         return Err(BundleError::Format(why).into());

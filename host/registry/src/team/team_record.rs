@@ -25,7 +25,7 @@ pub struct TeamRecord {
     pub digest: OciDigest,
     /// The key that signed it, in PEM.
     pub signer: String,
-    /// The keys that the member had joined with, in PEM. Other keys in the settings start the trust anew.
+    /// The keys that the member had joined with, in PEM.
     pub joined_with: Vec<String>,
     /// Further keys that may sign the next bundle, in PEM.
     pub next_keys: Vec<String>,
@@ -37,6 +37,9 @@ pub struct TeamRecord {
     pub left: bool,
     /// The fault of the last check, if it failed.
     pub last_fault: Option<TeamFault>,
+    /// Digests of the earlier envelopes that announced the signer, oldest first. Empty if the member had joined with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub predecessors: Vec<OciDigest>,
 }
 
 /// A failed check of a team's bundle.
@@ -131,6 +134,7 @@ mod tests {
             checked_at: "2026-01-01T00:00:00Z".parse().unwrap(),
             left: false,
             last_fault: None,
+            predecessors: Vec::new(),
         }
     }
 
