@@ -119,6 +119,8 @@ mod signing_keys;
 mod switch;
 // A team's policy file, which takes precedence over the user's and the project's.
 mod team;
+// Attacks of a member on the team that binds them.
+mod team_attacks;
 mod team_authoring;
 mod team_bundles;
 mod team_skills;
