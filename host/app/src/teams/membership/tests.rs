@@ -1,5 +1,6 @@
 use std::fs;
 
+use mimir_core::policy::EnforcedTools;
 use mimir_registry::signature::{DsseEnvelope, KeyAlgorithm, SigningKey};
 use mimir_registry::team::{AcceptedBundle, BUNDLE_PAYLOAD_TYPE, TeamBundle, TeamIdentity};
 
@@ -104,7 +105,6 @@ fn team_policy_of_a_variable_is_below_the_bundle_that_the_machine_requires() {
     let owners: Vec<ConfigOwner> = layers.iter().map(|layer| layer.owner).collect();
     assert_eq!(owners, [ConfigOwner::JoinedTeam, ConfigOwner::NamedTeam]);
     // The file can disable no tool that the required team enforces, and the team only its own.
-    use mimir_core::policy::EnforcedTools;
     assert_eq!(settings.files[0].disables, EnforcedTools::All);
     let own = EnforcedTools::At("team:acme/".to_owned());
     assert_eq!(settings.files[1].disables, own);
