@@ -1,4 +1,4 @@
-//! What a member has accepted from a team before: the record, and the stored envelopes that prove it.
+//! History of a membership: the record of the accepted bundle, and the stored envelopes that prove it.
 //!
 //! The record is sealed with a key beside it, which protects against accidents and other users, but not against a program
 //! of the same user. Therefore a key counts only if the settings name it, or if stored envelopes announce it in a chain
