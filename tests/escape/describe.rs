@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use mimir_core::{Quarantined, ToolErrorCode};
 use mimir_kit::Arena;
 use mimir_wasm::{
-    CompileEvent, ComponentCheck, ComponentCheckFactory, HostOptions, Sha256Digest, Toolbox,
-    WasmHost,
+    CompileEvent, ComponentCheck, ComponentCheckFactory, HostOptions, Sha256Digest, TeamComponent,
+    Toolbox, WasmHost,
 };
 
 use super::nothing;
@@ -160,6 +160,14 @@ fn describe_text_cannot_drive_the_terminal() {
 
 /// Loads the only component in the folder with a new host. Returns why it is left out, and the number of compilations.
 async fn load_checked(home: &Path, checks: Option<ComponentCheckFactory>) -> (Quarantined, usize) {
+    load_from(home, |toolbox| toolbox.with_file_checks(checks)).await
+}
+
+/// Loads the only component of a toolbox with a new host, as [`load_checked`] does.
+async fn load_from(
+    home: &Path,
+    options_of: impl FnOnce(Toolbox) -> Toolbox,
+) -> (Quarantined, usize) {
     let compiled = Arc::<AtomicUsize>::default();
     let counter = Arc::clone(&compiled);
     let mut options = HostOptions::new(home.join("workspace"));
@@ -170,7 +178,7 @@ async fn load_checked(home: &Path, checks: Option<ComponentCheckFactory>) -> (Qu
         }
     }));
     let folder = Some(home.join("workspace/tools"));
-    let toolbox = Toolbox::new(WasmHost::new(options), vec![], folder).with_file_checks(checks);
+    let toolbox = options_of(Toolbox::new(WasmHost::new(options), vec![], folder));
     let mut loaded = toolbox.load().await;
     assert_eq!(loaded.quarantined.len(), 1);
     (
@@ -207,4 +215,26 @@ async fn describe_of_a_component_that_a_check_refuses_is_not_run() {
     let accept: ComponentCheckFactory = Arc::new(|| Box::new(|_: &str, _: &Sha256Digest| Ok(())));
     let (accepted, _) = load_checked(home.path(), Some(accept)).await;
     assert!(accepted.reason.contains("ask me tomorrow"), "{accepted:?}");
+}
+
+#[tokio::test]
+async fn describe_of_a_team_component_with_other_bytes_is_not_run() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("trap.wasm");
+    fs::copy(guests::DESCRIBE_TRAPS.path, &file).unwrap();
+    fs::create_dir_all(home.path().join("workspace/tools")).unwrap();
+    let expected = Sha256Digest::of_bytes(b"the component of the bundle");
+    let (refused, compiled) = load_from(home.path(), |toolbox| {
+        toolbox.with_team(vec![TeamComponent {
+            file,
+            stem: "trap".to_owned(),
+            location: "team:acme/trap.wasm".to_owned(),
+            digest: expected,
+            enforced: false,
+        }])
+    })
+    .await;
+    assert_eq!(refused.code, ToolErrorCode::PermissionDenied, "{refused:?}");
+    assert!(refused.reason.contains("mimir team sync"), "{refused:?}");
+    assert_eq!(compiled, 0);
 }

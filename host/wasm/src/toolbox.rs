@@ -263,10 +263,26 @@ impl Toolbox {
         }
         let bytes = ComponentBytes::File(component.file.clone());
         let (host, location) = (&self.host, &component.location);
-        let inspection = describe::inspect(host, &bytes, location, None, self.retries, None).await;
-        if inspection.described.is_ok() && inspection.digest != component.digest {
-            let reason =
-                "its file was changed after it was fetched; `mimir team sync` fetches it again";
+        let expected = component.digest;
+        let reason =
+            "its file was changed after it was fetched; `mimir team sync` fetches it again";
+        // Asked before anything of other bytes is compiled or run.
+        let check: ComponentCheck = Box::new(move |_: &str, digest: &Sha256Digest| {
+            if *digest == expected {
+                Ok(())
+            } else {
+                Err(reason.to_owned())
+            }
+        });
+        let inspection =
+            describe::inspect(host, &bytes, location, None, self.retries, Some(&check)).await;
+        let is_other = inspection.digest != expected;
+        // A description of other bytes may be in the cache; that their file cannot be read is another error.
+        let is_judged = matches!(
+            &inspection.described,
+            Ok(_) | Err((mimir_core::ToolErrorCode::PolicyDenied, _))
+        );
+        if is_other && is_judged {
             return Some(Err((
                 mimir_core::ToolErrorCode::PermissionDenied,
                 reason.to_owned(),

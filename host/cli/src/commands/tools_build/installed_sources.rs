@@ -24,12 +24,12 @@ const MAX_FILE_SIZE: u64 = 1 << 20;
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct InstalledSources {
-    files: BTreeMap<String, InstalledSource>,
+    files: BTreeMap<String, PluginSourceEntry>,
 }
 
 /// Source of an installed component.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct InstalledSource {
+struct PluginSourceEntry {
     /// Absolute path of the entry file.
     entry: PathBuf,
     /// sha256 of the component.
@@ -86,7 +86,7 @@ impl InstalledSources {
         sha256: &str,
         entry: &Path,
     ) -> Result<(), ToolError> {
-        let source = InstalledSource {
+        let source = PluginSourceEntry {
             entry: entry.to_owned(),
             sha256: sha256.to_owned(),
         };
@@ -114,7 +114,7 @@ mod tests {
             sources.compare("words.wasm", sha256, &path(entry))
         };
         assert_eq!(compare(&sources, "1a", "a.py"), SourceComparison::Unknown);
-        let source = InstalledSource {
+        let source = PluginSourceEntry {
             entry: path("a.py"),
             sha256: "1a".to_owned(),
         };
