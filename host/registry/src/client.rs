@@ -76,6 +76,15 @@ impl RegistryClient {
         }
     }
 
+    /// Returns a client that asks only the registries themselves, for decisions that a mirror must not influence.
+    #[must_use]
+    pub fn without_mirrors(&self) -> Self {
+        Self {
+            mirrors: Arc::default(),
+            ..self.clone()
+        }
+    }
+
     /// Returns limits for the HTTP client of a registry client that transfers blobs of at most `blob_bytes` bytes.
     pub fn limits(blob_bytes: u64) -> RequestLimits {
         transport::limits(blob_bytes)

@@ -223,15 +223,15 @@ impl RegistryError {
                 ToolErrorCode::InvalidInput
             }
             Self::Http { error, .. } => error.code(),
-            Self::Unauthorized { .. } | Self::Forbidden { .. } | Self::Credentials { .. } => {
-                ToolErrorCode::PermissionDenied
-            }
+            Self::Unauthorized { .. }
+            | Self::Forbidden { .. }
+            | Self::Credentials { .. }
+            | Self::DigestMismatch { .. }
+            | Self::Size { .. } => ToolErrorCode::PermissionDenied,
             Self::NotFound { .. } => ToolErrorCode::NotFound,
             Self::RateLimited { .. } => ToolErrorCode::Unavailable,
             Self::Status { .. }
             | Self::MediaType { .. }
-            | Self::DigestMismatch { .. }
-            | Self::Size { .. }
             | Self::Truncated { .. }
             | Self::Malformed { .. } => ToolErrorCode::Network,
             Self::Limit { .. } => ToolErrorCode::LimitExceeded,

@@ -17,6 +17,9 @@ pub const WASM_CONFIG: &str = "application/vnd.wasm.config.v0+json";
 /// Media type of the layer.
 pub const WASM_LAYER: &str = "application/wasm";
 
+/// Annotation with the time of the build.
+pub const CREATED_ANNOTATION: &str = "org.opencontainers.image.created";
+
 /// Media types of layers that are read as a component: the current one, and those of earlier tools.
 const COMPONENT_LAYERS: [&str; 5] = [
     WASM_LAYER,

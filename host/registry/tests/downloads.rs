@@ -247,7 +247,7 @@ async fn download_with_a_lie_about_content_or_size_keeps_the_old_file() {
             error.to_string().contains(&published.registry.host()),
             "{error}"
         );
-        assert_eq!(error.code(), ToolErrorCode::Network);
+        assert_eq!(error.code(), ToolErrorCode::PermissionDenied);
         assert_eq!(
             std::fs::read(published.downloads.target()).unwrap(),
             b"old",

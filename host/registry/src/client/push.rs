@@ -48,6 +48,11 @@ impl NewArtifact {
         (EMPTY_CONFIG.to_owned(), b"{}".to_vec())
     }
 
+    /// Returns the digest of the manifest that [`RegistryClient::push`] writes.
+    pub fn digest(&self) -> Result<OciDigest, RegistryError> {
+        Ok(OciDigest::of_bytes(&manifest_bytes(&self.manifest(None))?))
+    }
+
     /// Returns the manifest of the artifact.
     pub(super) fn manifest(&self, subject: Option<Descriptor>) -> ImageManifest {
         let (config_type, config) = &self.config;
@@ -68,6 +73,13 @@ impl NewArtifact {
             annotations: self.annotations.clone(),
         }
     }
+}
+
+/// Returns a manifest as it is stored.
+fn manifest_bytes(manifest: &ImageManifest) -> Result<Vec<u8>, RegistryError> {
+    serde_json::to_vec(manifest).map_err(|error| RegistryError::Artifact {
+        why: error.to_string(),
+    })
 }
 
 /// A manifest in the registry.
@@ -99,10 +111,7 @@ impl RegistryClient {
     ) -> Result<StoredManifest, RegistryError> {
         let endpoint = RegistryEndpoint::of(reference)?;
         let manifest = artifact.manifest(subject);
-        let bytes = serde_json::to_vec(&manifest);
-        let bytes = bytes.map_err(|error| RegistryError::Artifact {
-            why: error.to_string(),
-        })?;
+        let bytes = manifest_bytes(&manifest)?;
         let digest = OciDigest::of_bytes(&bytes);
         if let Some(pinned) = reference.digest()
             && pinned != digest
