@@ -25,7 +25,9 @@ pub use crate::signing_keys::trust_policy;
 pub use catalog::{CATALOG_MEDIA_TYPE, CatalogTool, MAX_CATALOG_SIZE, ToolCatalog, fetch_catalog};
 use credential_helper::DockerCredentialHelper;
 pub use pull::{InspectedArtifact, PulledComponent, Registries, source_signer};
-pub use stored_signatures::{stored_signatures_path, verify_stored, write_stored_signatures};
+pub use stored_signatures::{
+    stored_signatures_path, verify_source, verify_stored, write_stored_signatures,
+};
 
 /// Maximum size of a component in bytes. The loader also refuses larger ones.
 pub const MAX_COMPONENT_SIZE: u64 = 256 << 20;

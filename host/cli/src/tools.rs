@@ -14,7 +14,9 @@ use crate::args::{DefinitionFormat, ToolListCommand};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::tools::{self as printed, CommandSyntax};
 use crate::output::{ResultPrinter, info, warn};
+use mimir::registries::verify_source;
 use mimir::setup::HostSetup;
+use mimir::signing_keys::trust_policy;
 
 mod advice;
 mod list;
@@ -115,7 +117,7 @@ pub struct ToolDetails {
     /// Data that the plugin stores between calls, if any.
     pub stored: Option<PluginStorageInfo>,
     /// The source of the plugin's file, if the lock file has one.
-    pub installed_from: Option<SourceRecord>,
+    pub installed_from: Option<InstalledSource>,
 }
 
 /// Data that a plugin stores between calls.
@@ -155,10 +157,22 @@ impl PluginStorageInfo {
     }
 }
 
+/// The source of a file in the lock file. The lock file may come from a checkout, so its signer is checked.
+pub struct InstalledSource {
+    /// The lock entry.
+    pub record: SourceRecord,
+    /// The verified signer, `None` if there is no requirement, or the reason why it cannot be verified.
+    pub signer: Result<Option<String>, String>,
+}
+
 /// Returns the source of a file in the lock file. A lock file that cannot be read is reported with the grants.
-fn installed_from(setup: &HostSetup, location: &str) -> Option<SourceRecord> {
+fn installed_from(setup: &HostSetup, location: &str) -> Option<InstalledSource> {
     let mut lock = setup.approvals()?.lock().read().ok()?;
-    lock.sources.remove(location)
+    let record = lock.sources.remove(location)?;
+    let signer = trust_policy(setup)
+        .and_then(|trust| verify_source(setup, &trust, location, &record))
+        .map_err(|error| error.message);
+    Some(InstalledSource { record, signer })
 }
 
 /// Returns the full description of a tool as lines.

@@ -10,7 +10,7 @@ use mimir_core::{ToolError, ToolErrorCode};
 use mimir_registry::signature::{
     FoundSignature, Provenance, Signer, StoredSignatures, TrustPolicy, find_signatures,
 };
-use mimir_registry::wasm_artifact::find_component;
+use mimir_registry::wasm_artifact::{POLICY_MAX, find_component};
 use mimir_registry::{
     Descriptor, OciDigest, OciManifest, OciReference, PulledManifest, RegistryClient,
 };
@@ -20,9 +20,6 @@ use crate::file_error::file_error;
 use crate::private_files::private_folder;
 use crate::setup::HostSetup;
 use crate::signing_keys::trust_policy;
-
-/// Maximum size of a policy file of another host in bytes.
-const MAX_POLICY_SIZE: u64 = 64 << 10;
 
 /// Maximum length of a version that is stored, in bytes.
 const MAX_VERSION: usize = 64;
@@ -170,9 +167,20 @@ impl Registries {
                 visible(&source.layer)
             )));
         }
+        if let Some(expected) = &source.policy
+            && pulled.source.policy.as_ref() != Some(expected)
+        {
+            return Err(ToolError::permission_denied(format!(
+                "the policy file of {} has the digest {}, expected {}",
+                visible(&source.reference),
+                pulled.source.policy.as_deref().unwrap_or("of nothing"),
+                visible(expected)
+            )));
+        }
         Ok(PulledComponent {
+            bytes: pulled.bytes,
             source: source.clone(),
-            ..pulled
+            policy: pulled.policy.filter(|_| source.policy.is_some()),
         })
     }
 
@@ -255,10 +263,7 @@ impl Registries {
         reference: &OciReference,
         policy: &Descriptor,
     ) -> Result<String, ToolError> {
-        let text = self
-            .client
-            .read_blob(reference, policy, MAX_POLICY_SIZE)
-            .await;
+        let text = self.client.read_blob(reference, policy, POLICY_MAX).await;
         String::from_utf8(text.map_err(ToolError::from)?).map_err(|_| {
             ToolError::invalid_input(format!("the policy file of {reference} is not UTF-8 text"))
         })

@@ -10,7 +10,9 @@ use mimir_core::{ToolError, ToolErrorCode};
 use mimir_registry::signature::{Signer, StoredSignatures, TrustPolicy};
 use mimir_registry::{OciDigest, OciReference};
 
+use super::source_signer;
 use crate::file_error::{file_error, write_atomically};
+use crate::setup::HostSetup;
 use crate::workspace::WorkspaceFolder;
 
 /// Name of the folder in `.mimir`.
@@ -32,6 +34,46 @@ pub fn write_stored_signatures(
     let path = stored_signatures_path(workspace, stem);
     workspace.check_no_links(&path)?;
     write_atomically(&path, content).map_err(|error| file_error("write", &path, &error))
+}
+
+/// Verifies the stored signatures of a component from a registry. Returns the signer.
+///
+/// # Errors
+///
+/// Fails also if the lock entry lacks the manifest, and it names a signer or the settings require a signature: a lock file
+/// from a checkout could leave it out.
+pub fn verify_source(
+    setup: &HostSetup,
+    trust: &TrustPolicy,
+    location: &str,
+    source: &SourceRecord,
+) -> Result<Option<String>, ToolError> {
+    if source.manifest.is_none() {
+        let reference = source.reference.parse::<OciReference>();
+        let is_required = setup.settings.config.enforcement.require_signature
+            || reference.is_ok_and(|reference| trust.requires_signature(&reference));
+        if source.signer.is_none() && !is_required {
+            return Ok(None);
+        }
+        return Err(ToolError::policy_denied(
+            "the signature cannot be checked, because tools.lock has no digest of a manifest; add it from its registry again"
+                .to_owned(),
+        ));
+    }
+    let signer = verify_stored(&setup.workspace, trust, location, source)?.map(source_signer);
+    let Some(pinned) = &source.signer else {
+        return Ok(signer.map(|signer| signer.to_string()));
+    };
+    match signer {
+        Some(signer) if signer.is_same(pinned) => Ok(Some(signer.to_string())),
+        Some(signer) => Err(ToolError::policy_denied(format!(
+            "it is signed by {signer}, but tools.lock names {pinned}"
+        ))),
+        None => Err(ToolError::policy_denied(format!(
+            "the signature by {pinned} cannot be checked: no `trust` rule covers {} (mimir help signatures)",
+            source.reference
+        ))),
+    }
 }
 
 /// Verifies the stored manifest and signatures of an installed component against its lock entry. Returns the signer;

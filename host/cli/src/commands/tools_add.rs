@@ -16,6 +16,7 @@ use mimir::file_error::file_error;
 use mimir::setup::HostSetup;
 
 use super::tools_trust::policy_beside;
+use refusal::recorded;
 
 mod add_source;
 pub(super) mod fetch;
@@ -23,12 +24,14 @@ mod fetched;
 mod folder;
 mod install;
 mod npm;
+mod refusal;
 mod registry;
 mod replaced_files;
 
 pub(super) use add_source::AddSource;
 pub(super) use fetched::{FetchedComponent, MAX_COMPONENT_SIZE, check_stem};
 pub(super) use install::{AddOptions, InstalledComponent, forget_source, install};
+pub(super) use refusal::record_refusal;
 pub(super) use registry::fetch_artifact;
 
 /// Beginning of the locations of installed files.
@@ -53,12 +56,16 @@ pub async fn run(globals: &GlobalOptions, args: ToolsAddArgs) -> CommandResult {
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let source = AddSource::parse(&args.file)?;
     let fetched = fetch_component(&setup, &source, args.digest.as_deref()).await?;
-    fetched.check_digest(args.digest.as_deref())?;
     let options = AddOptions {
         replaces: args.force,
         prefix: args.prefix.as_deref(),
     };
-    let installed = install(&setup, &fetched, options).await?;
+    let checked = fetched.check_digest(args.digest.as_deref());
+    let installed = match checked {
+        Ok(()) => install(&setup, &fetched, options).await,
+        Err(error) => Err(error.into()),
+    };
+    let installed = recorded(&setup, &source.recorded(), installed)?;
     if printer.is_json() {
         let mut report = json!({
             "added": installed.file,
@@ -82,8 +89,17 @@ pub async fn run(globals: &GlobalOptions, args: ToolsAddArgs) -> CommandResult {
     Ok(ExitReason::Done)
 }
 
-/// Fetches the component of a source.
+/// Fetches the component of a source. A refusal is recorded in the audit log.
 pub(super) async fn fetch_component(
+    setup: &HostSetup,
+    source: &AddSource,
+    digest: Option<&str>,
+) -> CommandResult<FetchedComponent> {
+    let fetched = fetch_unrecorded(setup, source, digest).await;
+    recorded(setup, &source.recorded(), fetched)
+}
+
+async fn fetch_unrecorded(
     setup: &HostSetup,
     source: &AddSource,
     digest: Option<&str>,

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::SystemTime;
 
 use jiff::Timestamp;
+use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::text::bytes;
 use mimir_core::{ToolError, ToolErrorCode};
 use mimir_registry::signature::{SignatureBundle, SigningKey};
 use mimir_registry::wasm_artifact::{self, ComponentFacts};
 use mimir_registry::{
-    NewArtifact, NewLayer, OciDigest, OciManifest, OciReference, PulledManifest, RegistryClient,
-    RegistryError,
+    NewArtifact, NewLayer, OciDigest, OciReference, PulledManifest, RegistryClient, RegistryError,
 };
 use serde::Serialize;
 
@@ -31,9 +32,40 @@ mod component_metadata;
 /// Content to push.
 struct PushedContent {
     artifact: NewArtifact,
-    /// Digest of the layer, by which existing tags are compared.
-    layer: OciDigest,
-    size: u64,
+    /// The facts of a component, for the artifact with another time of the build. `None` for a catalog.
+    facts: Option<ComponentFacts>,
+}
+
+impl PushedContent {
+    fn size(&self) -> u64 {
+        let layers = self.artifact.layers.iter();
+        layers.map(|layer| layer.bytes.len() as u64).sum()
+    }
+
+    /// Returns this content as it is in the registry: with the time of the build of an existing manifest. `None` if the
+    /// manifest differs in anything else, so that nothing that another person has chosen is signed.
+    fn as_in(&self, existing: &PulledManifest) -> CommandResult<Option<NewArtifact>> {
+        let mut artifact = self.artifact.clone();
+        if let (Some(facts), Some(created)) = (&self.facts, created_at(existing)) {
+            let facts = ComponentFacts {
+                created,
+                ..facts.clone()
+            };
+            let layers = std::mem::take(&mut artifact.layers);
+            let component = layers.first().map_or(&[][..], |layer| &layer.bytes);
+            artifact = wasm_artifact::pack(component, &facts);
+        }
+        let digest = artifact.digest().map_err(ToolError::from)?;
+        // An index around the manifest could name others.
+        Ok((digest == existing.named_digest()).then_some(artifact))
+    }
+}
+
+/// Returns the time of the build in the annotations of a manifest.
+fn created_at(manifest: &PulledManifest) -> Option<Timestamp> {
+    let annotations = &manifest.image()?.annotations;
+    let created = annotations.get(wasm_artifact::CREATED_ANNOTATION)?;
+    created.parse().ok()
 }
 
 #[derive(Serialize)]
@@ -55,29 +87,35 @@ pub async fn run(globals: &GlobalOptions, args: &ToolsPushArgs) -> CommandResult
             "a push cannot choose the digest: name a tag, such as registry.example.com/acme/weather:1.2",
         ));
     }
-    let content = read_content(&setup, &args.source).await?;
+    let mut content = read_content(&setup, &args.source).await?;
     // Before the push, so that a wrong password leaves nothing unsigned behind.
     let key = args.sign.as_deref();
     let key = key.map(|key| signing_key(&setup, key)).transpose()?;
-    let client = registry_client(&setup)?;
+    // A mirror could say that the tag exists, and with which content.
+    let client = registry_client(&setup)?.without_mirrors();
     let references = references(args)?;
     let mut existing = Vec::new();
     for reference in &references {
-        existing.push(existing_digest(&client, reference, &content, args.force).await?);
+        let same = existing_artifact(&client, reference, &content, args.force).await?;
+        existing.push(same.is_some());
+        // Further tags get the same manifest.
+        if let Some(same) = same {
+            content.artifact = same;
+        }
     }
+    let artifact = &content.artifact;
     let mut digest = None;
     for (reference, existing) in references.iter().zip(existing) {
-        let pushed = match existing {
-            Some(existing) => existing,
-            None => client
-                .push(reference, &content.artifact)
-                .await
-                .map_err(ToolError::from)?,
+        let pushed = if existing {
+            artifact.digest()
+        } else {
+            client.push(reference, artifact).await
         };
+        let pushed = pushed.map_err(ToolError::from)?;
         if let Some(key) = &key
             && digest != Some(pushed)
         {
-            sign(&client, reference, &pushed, key).await?;
+            sign(&setup, &client, reference, &pushed, key).await?;
         }
         digest.get_or_insert(pushed);
     }
@@ -90,7 +128,7 @@ pub async fn run(globals: &GlobalOptions, args: &ToolsPushArgs) -> CommandResult
             .filter_map(|reference| reference.tag().map(str::to_owned))
             .collect(),
         signer: key.map(|key| key.verifying_key().id()),
-        bytes: content.size,
+        bytes: content.size(),
     };
     if printer.is_json() {
         printer.print_json(&report)?;
@@ -151,8 +189,7 @@ async fn read_content(setup: &HostSetup, source: &Path) -> CommandResult<PushedC
     let facts = component_facts(setup, &path, &component).await?;
     Ok(PushedContent {
         artifact: wasm_artifact::pack(&component, &facts),
-        layer: OciDigest::of_bytes(&component),
-        size: component.len() as u64,
+        facts: Some(facts),
     })
 }
 
@@ -167,7 +204,6 @@ fn read_catalog(path: &Path) -> CommandResult<PushedContent> {
         let shown = mimir_core::text::visible(&path.display().to_string());
         CommandFailure::usage(format!("{shown} is not a valid catalog: {why}"))
     })?;
-    let (layer, size) = (OciDigest::of_bytes(&text), text.len() as u64);
     let artifact = NewArtifact {
         artifact_type: Some(CATALOG_MEDIA_TYPE.to_owned()),
         config: (
@@ -183,8 +219,7 @@ fn read_catalog(path: &Path) -> CommandResult<PushedContent> {
     };
     Ok(PushedContent {
         artifact,
-        layer,
-        size,
+        facts: None,
     })
 }
 
@@ -243,31 +278,31 @@ fn modified_at(path: &Path) -> Timestamp {
     whole_seconds.unwrap_or_else(Timestamp::now)
 }
 
-/// Returns the digest of an existing tag with the same content; `None` if the tag is free or may be replaced.
+/// Returns the artifact of an existing tag with the same content; `None` if the tag is free or may be replaced.
 ///
 /// # Errors
 ///
 /// Fails if the tag has other content, unless `force` is set.
-async fn existing_digest(
+async fn existing_artifact(
     client: &RegistryClient,
     reference: &OciReference,
     content: &PushedContent,
     force: bool,
-) -> CommandResult<Option<OciDigest>> {
+) -> CommandResult<Option<NewArtifact>> {
     let existing = match client.manifest(reference).await {
         Ok(existing) => existing,
         Err(error) if is_missing(&error) => return Ok(None),
         Err(error) => return Err(ToolError::from(error).into()),
     };
-    if has_layer(&existing, &content.layer) {
-        return Ok(Some(existing.digest));
+    if let Some(same) = content.as_in(&existing)? {
+        return Ok(Some(same));
     }
     if force {
         return Ok(None);
     }
     let message = format!(
         "{reference} already exists with other content ({}); nothing was pushed",
-        existing.digest
+        existing.named_digest()
     );
     let remedies = [
         "push it as a new version: users of the old one keep what they have reviewed".to_owned(),
@@ -282,15 +317,9 @@ fn is_missing(error: &RegistryError) -> bool {
     error.code() == ToolErrorCode::NotFound
 }
 
-fn has_layer(manifest: &PulledManifest, layer: &OciDigest) -> bool {
-    match &manifest.parsed {
-        OciManifest::Image(image) => image.layers.iter().any(|known| known.digest == *layer),
-        OciManifest::Index(_) => false,
-    }
-}
-
-/// Signs a manifest, and pushes the signature beside it.
+/// Signs a manifest, records that, and pushes the signature beside it.
 async fn sign(
+    setup: &HostSetup,
     client: &RegistryClient,
     reference: &OciReference,
     digest: &OciDigest,
@@ -299,6 +328,10 @@ async fn sign(
     let bundle = SignatureBundle::sign_manifest(digest, &reference.to_string(), key);
     let artifact = bundle.and_then(|bundle| bundle.to_artifact());
     let artifact = artifact.map_err(ToolError::from)?;
+    let event = AuditEvent::new(EventKind::ConfigChange, SystemTime::now());
+    let event = event.with_subject(&reference.to_string());
+    let id = key.verifying_key().id();
+    setup.record_event(&event.with_detail(&format!("signed {digest} with the key {id}")));
     let pushed = client.push_referrer(reference, digest, &artifact).await;
     pushed.map_err(|error| {
         let error = ToolError::from(error);

@@ -10,6 +10,7 @@ use mimir_core::pipeline::PipelineSnapshot;
 use mimir_core::text::visible;
 use serde::Serialize;
 
+use super::tools_add::record_refusal;
 use crate::exit::{CommandResult, ExitReason};
 use crate::output::tools::print_match_lines;
 use crate::output::{FAINT, ResultPrinter, STRONG, first_line, styled, warn};
@@ -33,6 +34,16 @@ struct CatalogMatch {
     score: usize,
 }
 
+/// Maximum number of matches that are shown of one catalog, so that a large one does not hide the others.
+const MAX_MATCHES: usize = 20;
+
+/// Matches of a catalog that are not shown.
+#[derive(Debug, Serialize)]
+struct CatalogRest {
+    catalog: String,
+    more: usize,
+}
+
 /// A catalog that could not be searched.
 #[derive(Debug, Serialize)]
 struct CatalogFault {
@@ -52,22 +63,29 @@ pub async fn run(
     let wanted = words_of(words);
     let mut matches = Vec::new();
     let mut faults = Vec::new();
+    let mut rest = Vec::new();
     let registries = Registries::from_setup(setup)?;
     for entry in &setup.settings.config.registries.catalogs {
         match fetch_catalog(setup, &registries, entry).await {
-            Ok(catalog) => add_matches(&mut matches, entry, &catalog, &wanted),
-            Err(error) => faults.push(CatalogFault {
-                catalog: entry.clone(),
-                error,
-            }),
+            Ok(catalog) => rest.extend(add_matches(&mut matches, entry, &catalog, &wanted)),
+            Err(error) => {
+                record_refusal(setup, entry, &error);
+                faults.push(CatalogFault {
+                    catalog: entry.clone(),
+                    error,
+                });
+            }
         }
     }
     // A stable sort: equal scores stay in the order of the catalogs.
     matches.sort_by_key(|found: &CatalogMatch| std::cmp::Reverse(found.score));
-    let result = serde_json::json!({ "tools": tools, "catalogs": matches, "faults": faults });
+    let mut result = serde_json::json!({ "tools": tools, "catalogs": matches, "faults": faults });
+    if !rest.is_empty() {
+        result["more"] = serde_json::json!(rest);
+    }
     printer.print_result(&result, |out| {
         print_match_lines(out, words, &tools)?;
-        print_catalog_matches(out, &matches)
+        print_catalog_matches(out, &matches, &rest)
     })?;
     if !printer.is_json() {
         for fault in &faults {
@@ -82,17 +100,19 @@ pub async fn run(
     Ok(ExitReason::Done)
 }
 
+/// Adds the best matches of a catalog. Returns how many others it has, if any.
 fn add_matches(
     matches: &mut Vec<CatalogMatch>,
     entry: &str,
     catalog: &ToolCatalog,
     words: &[String],
-) {
+) -> Option<CatalogRest> {
+    let mut found = Vec::new();
     for tool in &catalog.tools {
         let score = score(tool, words);
         // References were checked when the catalog was parsed.
         if let (true, Ok(reference)) = (score > 0, tool.reference()) {
-            matches.push(CatalogMatch {
+            found.push(CatalogMatch {
                 name: tool.name.clone(),
                 catalog: entry.to_owned(),
                 description: tool.description.clone(),
@@ -103,6 +123,14 @@ fn add_matches(
             });
         }
     }
+    found.sort_by_key(|found| std::cmp::Reverse(found.score));
+    let more = found.len().saturating_sub(MAX_MATCHES);
+    found.truncate(MAX_MATCHES);
+    matches.append(&mut found);
+    (more > 0).then(|| CatalogRest {
+        catalog: entry.to_owned(),
+        more,
+    })
 }
 
 /// Scores a match like the search of installed tools; 0 means no match. Tags count like titles.
@@ -122,7 +150,11 @@ fn score(tool: &CatalogTool, words: &[String]) -> usize {
     scores.iter().sum::<usize>() * hits
 }
 
-fn print_catalog_matches(out: &mut dyn Write, matches: &[CatalogMatch]) -> io::Result<()> {
+fn print_catalog_matches(
+    out: &mut dyn Write,
+    matches: &[CatalogMatch],
+    rest: &[CatalogRest],
+) -> io::Result<()> {
     if matches.is_empty() {
         return writeln!(out, "\nNo tool in your catalogs matches.");
     }
@@ -134,6 +166,13 @@ fn print_catalog_matches(out: &mut dyn Write, matches: &[CatalogMatch]) -> io::R
         writeln!(out, "      mimir tools add {}", visible(&found.reference))?;
         let catalog = format!("from the catalog {}", visible(&found.catalog));
         writeln!(out, "      {}", styled(FAINT, catalog))?;
+    }
+    for CatalogRest { catalog, more } in rest {
+        let catalog = visible(catalog);
+        writeln!(
+            out,
+            "  {more} more in the catalog {catalog}: use more words"
+        )?;
     }
     Ok(())
 }
@@ -158,7 +197,8 @@ mod tests {
         };
         let mut matches = Vec::new();
         for host in ["one.example.com", "two.example.com"] {
-            add_matches(&mut matches, host, &catalog(host), &words_of("Weather"));
+            let rest = add_matches(&mut matches, host, &catalog(host), &words_of("Weather"));
+            assert!(rest.is_none());
         }
         matches.sort_by_key(|found| std::cmp::Reverse(found.score));
         let found: Vec<_> = matches
@@ -174,6 +214,17 @@ mod tests {
                 ("clock", "two.example.com/acme/clock:1"),
             ]
         );
+        let tools: Vec<_> = (0..MAX_MATCHES + 3)
+            .map(|index| {
+                json!({"name": format!("rain_{index}"), "description": "Rain.",
+                       "reference": "one.example.com/acme/rain:1"})
+            })
+            .collect();
+        let text = json!({"version": 1, "tools": tools}).to_string();
+        let large = ToolCatalog::parse(text.as_bytes()).unwrap();
+        let mut matches = Vec::new();
+        let rest = add_matches(&mut matches, "large", &large, &words_of("rain"));
+        assert_eq!((matches.len(), rest.unwrap().more), (MAX_MATCHES, 3));
         let tool = &catalog("one.example.com").tools[0];
         assert!(score(tool, &words_of("rain")) > 0);
         assert_eq!(score(tool, &words_of("snow")), 0);

@@ -21,6 +21,7 @@ use mimir::setup::HostSetup;
 
 use super::tools_add::{
     AddOptions, FetchedComponent, fetch_artifact, install, is_component_of, print_installed,
+    record_refusal,
 };
 use super::tools_build::load_alone;
 use versions::compare_versions;
@@ -97,6 +98,7 @@ pub async fn run(globals: &GlobalOptions, args: &ToolsUpdateArgs) -> CommandResu
         match updated {
             Ok(()) => {}
             Err(CommandFailure::Reported { error, .. }) => {
+                record_refusal(&setup, &report.reference, &error);
                 report.status = UpdateStatus::Failed;
                 report.remedies = error.remedies.to_vec();
                 report.error = Some(error);
@@ -136,7 +138,8 @@ fn print_reports(out: &mut dyn io::Write, reports: &[UpdateReport]) -> io::Resul
             UpdateStatus::Updated => styled(GOOD, "updated"),
             UpdateStatus::Failed => styled(WARN, "not updated"),
         };
-        writeln!(out, "{} ({}): {state}", report.file, report.reference)?;
+        let (file, reference) = (visible(&report.file), visible(&report.reference));
+        writeln!(out, "{file} ({reference}): {state}")?;
         if let Some(error) = &report.error {
             writeln!(out, "  {} [{}]", error.message, error.code)?;
             for remedy in &report.remedies {
@@ -286,7 +289,8 @@ fn check_version(
         return Ok(());
     }
     let remedy = "`--allow-downgrade` accepts the older version".to_owned();
-    let error = ToolError::policy_denied(format!("{} was not updated: {line}", report.file));
+    let error =
+        ToolError::policy_denied(format!("{} was not updated: {line}", visible(&report.file)));
     Err(error.with_remedies([remedy]).into())
 }
 
@@ -309,7 +313,7 @@ fn show(report: &UpdateReport, fetched: &FetchedComponent) {
     note(format_args!(
         "{} {}",
         styled(STRONG, "Update of"),
-        report.file
+        visible(&report.file)
     ));
     fetched
         .notes

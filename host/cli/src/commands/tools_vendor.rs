@@ -20,7 +20,7 @@ use mimir::signing_keys::trust_policy;
 
 use super::tools_add::{
     AddOptions, FetchedComponent, MAX_COMPONENT_SIZE, check_stem, fetch, install, is_component_of,
-    is_in_tools,
+    is_in_tools, record_refusal,
 };
 use super::tools_verify::{LOCAL_REFERENCE, file_digest, tool_files};
 
@@ -52,10 +52,13 @@ pub async fn run(globals: &GlobalOptions) -> CommandResult {
     for (location, source) in &lock.sources {
         match restore(&setup, location, source, &mut report).await {
             Ok(()) => {}
-            Err(CommandFailure::Reported { error, .. }) => report.failed.push(VendorFailure {
-                file: location.clone(),
-                error,
-            }),
+            Err(CommandFailure::Reported { error, .. }) => {
+                record_refusal(&setup, &source.reference, &error);
+                report.failed.push(VendorFailure {
+                    file: location.clone(),
+                    error,
+                });
+            }
             Err(print @ CommandFailure::Print(_)) => return Err(print),
         }
     }

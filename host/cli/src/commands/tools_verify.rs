@@ -16,7 +16,7 @@ use crate::args::GlobalOptions;
 use crate::exit::{CommandResult, ExitReason};
 use crate::output::{BAD, FAINT, GOOD, styled};
 use mimir::file_error::file_error;
-use mimir::registries::{source_signer, verify_stored};
+use mimir::registries::verify_source;
 use mimir::setup::HostSetup;
 use mimir::signing_keys::trust_policy;
 
@@ -132,7 +132,7 @@ fn check(setup: &HostSetup, lock: &ToolsLock, trust: &TrustPolicy, location: &st
     if let Some(source) = source
         && is_in_tools(location)
     {
-        match check_source(setup, trust, location, source) {
+        match verify_source(setup, trust, location, source) {
             Ok(found) => signer = found,
             Err(error) => problems.push(error.message),
         }
@@ -148,32 +148,6 @@ fn check(setup: &HostSetup, lock: &ToolsLock, trust: &TrustPolicy, location: &st
         signer,
         granted: grant.is_some(),
         problems,
-    }
-}
-
-/// Verifies the stored signatures of a component from a registry. Returns the signer.
-fn check_source(
-    setup: &HostSetup,
-    trust: &TrustPolicy,
-    location: &str,
-    source: &SourceRecord,
-) -> Result<Option<String>, ToolError> {
-    if source.manifest.is_none() {
-        return Ok(None);
-    }
-    let signer = verify_stored(&setup.workspace, trust, location, source)?.map(source_signer);
-    let Some(pinned) = &source.signer else {
-        return Ok(signer.map(|signer| signer.to_string()));
-    };
-    match signer {
-        Some(signer) if signer.is_same(pinned) => Ok(Some(signer.to_string())),
-        Some(signer) => Err(ToolError::policy_denied(format!(
-            "it is signed by {signer}, but tools.lock names {pinned}"
-        ))),
-        None => Err(ToolError::policy_denied(format!(
-            "the signature by {pinned} cannot be checked: no `trust` rule covers {} (mimir help signatures)",
-            source.reference
-        ))),
     }
 }
 

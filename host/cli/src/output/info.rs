@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::args::DefinitionFormat;
 use crate::exit::CommandResult;
-use crate::tools::{PastCall, PluginStorageInfo, TokenCost, ToolDetails};
+use crate::tools::{InstalledSource, PastCall, PluginStorageInfo, TokenCost, ToolDetails};
 
 use super::{BAD, FAINT, GOOD, ResultPrinter, STRONG, columns, styled};
 
@@ -62,6 +62,11 @@ struct ToolInfo<'a> {
     stored: Option<&'a PluginStorageInfo>,
     #[serde(skip_serializing_if = "Option::is_none")]
     installed_from: Option<&'a SourceRecord>,
+    /// The reason why the signer in the lock file is not verified.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_problem: Option<&'a str>,
+    #[serde(skip)]
+    installed_source: Option<&'a InstalledSource>,
 }
 
 #[derive(Serialize)]
@@ -122,7 +127,13 @@ impl<'a> ToolInfo<'a> {
                 memory_bytes: memory,
             },
             stored: details.stored.as_ref(),
-            installed_from: details.installed_from.as_ref(),
+            installed_from: details.installed_from.as_ref().map(|source| &source.record),
+            source_problem: details
+                .installed_from
+                .as_ref()
+                .and_then(|source| source.signer.as_ref().err())
+                .map(String::as_str),
+            installed_source: details.installed_from.as_ref(),
             cost: details
                 .costs
                 .iter()
@@ -194,7 +205,7 @@ fn print_text(out: &mut dyn Write, tool: &Tool, info: &ToolInfo<'_>) -> io::Resu
         &format!("{} {}", visible(info.plugin), visible(info.version)),
     )?;
     print_field("Digest:", &format!("sha256 {}", info.digest))?;
-    if let Some(source) = info.installed_from {
+    if let Some(source) = info.installed_source {
         for (name, value) in source_fields(source, info.digest) {
             print_field(name, &value)?;
         }
@@ -258,21 +269,33 @@ fn print_text(out: &mut dyn Write, tool: &Tool, info: &ToolInfo<'_>) -> io::Resu
 }
 
 /// Returns the source of a component as fields. `digest` is that of the file.
-fn source_fields(source: &SourceRecord, digest: &str) -> Vec<(&'static str, String)> {
+fn source_fields(installed: &InstalledSource, digest: &str) -> Vec<(&'static str, String)> {
+    let source = &installed.record;
     let mut fields = vec![("Installed from:", visible(&source.reference))];
     if let Some(version) = &source.version {
         fields.push(("Version:", visible(version)));
     }
     if let Some(manifest) = &source.manifest {
         fields.push(("Manifest:", visible(manifest)));
-        let signer = match &source.signer {
-            Some(signer) => visible(&signer.to_string()),
-            None => "none: not signed, or no `trust` rule covers it".to_owned(),
-        };
-        fields.push(("Signer:", signer));
+    }
+    match (&installed.signer, &source.signer) {
+        (Ok(Some(signer)), _) => fields.push(("Signer:", visible(signer))),
+        (Ok(None), _) if source.manifest.is_some() => {
+            let text = "none: not signed, or no `trust` rule covers it";
+            fields.push(("Signer:", text.to_owned()));
+        }
+        (Ok(None), _) => {}
+        (Err(why), named) => {
+            let named = named
+                .as_ref()
+                .map_or_else(String::new, |signer| format!("tools.lock names {signer}, "));
+            let text = visible(&format!("{named}not verified: {why}"));
+            fields.push(("Signer:", styled(BAD, text)));
+        }
     }
     if let Some(provenance) = &source.provenance {
-        fields.push(("Provenance:", visible(provenance)));
+        let text = format!("{} (as tools.lock says, not verified)", visible(provenance));
+        fields.push(("Provenance:", text));
     }
     if source.layer_hex() != digest {
         let text = "the file is another than the one that was installed: see `mimir tools verify`";

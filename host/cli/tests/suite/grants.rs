@@ -206,6 +206,9 @@ fn tools_add_checks_the_digest_and_is_audited() {
     assert_eq!(
         details,
         [
+            format!(
+                "refused: digest mismatch: the file has {digest}, expected {wrong}; nothing was added"
+            ),
             format!("added, sha256 {digest}"),
             format!("replaced, sha256 {digest}")
         ]

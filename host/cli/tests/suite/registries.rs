@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::kit::oci_registry::{OciRegistry, digest_of};
 use crate::kit::{self, plugin};
 
+mod attacks;
 mod offline;
 
 const TOOL: &str = ".mimir/tools/prob.wasm";

@@ -6,6 +6,7 @@ use std::str::FromStr as _;
 use mimir_core::text::visible;
 use mimir_registry::OciReference;
 
+use super::fetch::without_query;
 use crate::exit::{CommandFailure, CommandResult};
 
 /// A source of a component.
@@ -24,13 +25,25 @@ pub enum AddSource {
 }
 
 impl AddSource {
-    /// Parses the argument. Paths that exist are paths; a name without a registry is never looked up in one.
+    /// Parses the argument. A name without a registry is never looked up in one.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the text is a reference and also the path of something, because a checkout could contain such a path,
+    /// and the signature of a file is not checked.
     pub fn parse(argument: &Path) -> CommandResult<Self> {
-        if argument.is_dir() {
-            return Ok(Self::Folder(argument.to_owned()));
-        }
-        let Some(text) = argument.to_str().filter(|_| !argument.exists()) else {
-            return Ok(Self::File(argument.to_owned()));
+        let found = argument.metadata().ok().map(|meta| meta.is_dir());
+        Self::classify(argument, found)
+    }
+
+    /// Parses the argument. `found` says whether something has this path, and whether it is a folder.
+    fn classify(argument: &Path, found: Option<bool>) -> CommandResult<Self> {
+        let path = || match found {
+            Some(true) => Self::Folder(argument.to_owned()),
+            _ => Self::File(argument.to_owned()),
+        };
+        let Some(text) = argument.to_str() else {
+            return Ok(path());
         };
         if let Some(package) = text.strip_prefix("npm:") {
             return Ok(Self::Npm(package.to_owned()));
@@ -38,9 +51,17 @@ impl AddSource {
         if text.contains("://") && !text.starts_with("oci://") {
             return Ok(Self::Url(text.to_owned()));
         }
-        if text.starts_with("oci://") || is_reference(text) {
-            let reference = OciReference::from_str(text).map_err(mimir_core::ToolError::from)?;
-            return Ok(Self::Registry(reference));
+        let is_oci = text.starts_with("oci://");
+        if is_oci || is_reference(text) {
+            match OciReference::from_str(text) {
+                Ok(_) if found.is_some() && !is_oci => return Err(ambiguous(text)),
+                Ok(reference) => return Ok(Self::Registry(reference)),
+                Err(_) if found.is_some() && !is_oci => {}
+                Err(error) => return Err(mimir_core::ToolError::from(error).into()),
+            }
+        }
+        if found.is_some() {
+            return Ok(path());
         }
         if !text.contains(['/', '\\', '.']) {
             let name = visible(text);
@@ -49,8 +70,27 @@ impl AddSource {
                  such as registry.example.com/acme/{name}:1.0; `mimir tools search {name}` searches your catalogs"
             )));
         }
-        Ok(Self::File(argument.to_owned()))
+        Ok(path())
     }
+
+    /// Returns the source for the audit log, without secrets of a URL.
+    pub fn recorded(&self) -> String {
+        match self {
+            Self::File(path) | Self::Folder(path) => visible(&path.display().to_string()),
+            Self::Url(url) => visible(&without_query(url)),
+            Self::Registry(reference) => reference.to_string(),
+            Self::Npm(package) => visible(&format!("npm:{package}")),
+        }
+    }
+}
+
+/// Returns the error for a text that is a reference and a path.
+fn ambiguous(text: &str) -> CommandFailure {
+    let text = visible(text);
+    CommandFailure::usage(format!(
+        "`{text}` is a reference of a registry, and a file or folder has the same path: write `./{text}` for the file or \
+         folder, or `oci://{text}` for the registry"
+    ))
 }
 
 /// Returns true if a text has the form of a reference: a host, and a repository without the extension of a file.
@@ -100,6 +140,41 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let found = AddSource::parse(folder.path()).unwrap();
         assert_eq!(found, AddSource::Folder(folder.path().to_owned()));
+    }
+
+    #[test]
+    fn add_sources_are_not_shadowed_by_paths() {
+        for found in [Some(true), Some(false)] {
+            let classify = |text: &str| AddSource::classify(Path::new(text), found);
+            for text in [
+                "registry.example.com/acme/weather",
+                "registry.example.com/acme/weather:1.2",
+                "127.0.0.1:5000/weather",
+                "localhost/weather",
+            ] {
+                let error = classify(text).unwrap_err().to_string();
+                assert!(error.contains(&format!("./{text}")), "{error}");
+                let with_scheme = classify(&format!("oci://{text}")).unwrap();
+                assert!(matches!(with_scheme, AddSource::Registry(_)), "{text}");
+            }
+            let package = classify("npm:weather").unwrap();
+            assert_eq!(package, AddSource::Npm("weather".to_owned()));
+            let url = classify("https://example.com/weather.wasm").unwrap();
+            assert!(matches!(url, AddSource::Url(_)));
+            for text in [
+                "./registry.example.com/acme/weather",
+                "weather",
+                "tools.d/W x",
+            ] {
+                let source = classify(text).unwrap();
+                let path = text.into();
+                let expected = match found {
+                    Some(true) => AddSource::Folder(path),
+                    _ => AddSource::File(path),
+                };
+                assert_eq!(source, expected);
+            }
+        }
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use mimir_core::ToolError;
 use mimir_core::grants::SourceRecord;
+use mimir_core::paths::windows_name_rule;
+use mimir_core::text::visible;
 use sha2::{Digest, Sha256};
 
 use crate::exit::{CommandFailure, CommandResult};
@@ -62,14 +64,60 @@ impl FetchedComponent {
     }
 }
 
-/// Checks the name of a file to install, without its extension.
+/// Checks the name of a file to install, without its extension. It must be that of an ordinary file on every system.
 pub fn check_stem(stem: Option<&str>) -> CommandResult<String> {
-    let is_good =
-        |stem: &&str| !stem.is_empty() && !stem.starts_with('.') && !stem.contains(['/', '\\']);
+    let is_good = |stem: &&str| {
+        !stem.is_empty()
+            && !stem.starts_with('.')
+            && !stem.contains('/')
+            && stem.trim() == *stem
+            && visible(stem) == **stem
+            && windows_name_rule(stem).is_none()
+    };
     match stem.filter(is_good) {
         Some(stem) => Ok(stem.to_owned()),
         None => Err(CommandFailure::usage(
-            "the file name must be valid UTF-8 and not begin with a dot: the installed file gets the same name",
+            "the name of the file cannot be used, and the installed file would get the same: it must be valid UTF-8, not \
+             begin with a dot or a blank, and have neither control characters nor a form that Windows reads as another \
+             name, such as `a:b` or `con`",
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn installed_files_have_ordinary_names() {
+        for stem in [
+            "weather",
+            "word_count",
+            "a.b-2",
+            "wörter",
+            "con2",
+            "two words",
+        ] {
+            assert_eq!(check_stem(Some(stem)).unwrap(), stem);
+        }
+        for stem in [
+            "",
+            ".hidden",
+            "a/b",
+            "a\\b",
+            "a:b",
+            " a",
+            "a ",
+            "a\n",
+            "a\u{1b}[1m",
+            "a\u{202e}b",
+            "con",
+            "Aux.x",
+            "com1",
+            "a*",
+        ] {
+            assert!(check_stem(Some(stem)).is_err(), "{stem:?}");
+        }
+        assert!(check_stem(None).is_err());
     }
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use mimir_core::audit::{AuditEvent, EventKind};
+use mimir_core::grants::SourceRecord;
 use mimir_core::{Quarantined, Tool, ToolError, ToolErrorCode};
 
 use super::fetched::FetchedComponent;
 use super::replaced_files::ReplacedFiles;
 use crate::commands::tools_trust::set_prefix;
-use crate::exit::{CommandFailure, CommandResult};
+use crate::exit::CommandResult;
 use crate::tools::is_file;
 use mimir::approval_store::UserApprovalStore;
 use mimir::registries::stored_signatures_path;
@@ -67,30 +68,25 @@ pub async fn install(
         files.replace(&path, fetched.policy.as_deref().map(str::as_bytes))?;
     }
     files.replace(&signatures, fetched.signatures.as_deref())?;
-    let prefix = match options.prefix {
-        Some(prefix) => {
-            let approval_store = setup.require_approvals()?;
-            let previous = set_prefix(&approval_store, &location, prefix)?;
-            Some((approval_store, previous))
-        }
-        None => None,
-    };
-    let restore_prefix = || match &prefix {
-        Some((approval_store, previous)) => {
-            set_prefix(approval_store, &location, previous).map(drop)
-        }
-        None => Ok(()),
-    };
-    // Loading the component validates it.
-    let registry = setup.registry().await.into_registry();
     let name = format!("{stem}.wasm");
-    let checked = check_tools(&registry, &earlier, &name, stem)
-        .and_then(|tools| pin(setup, &location, fetched).map(|()| tools));
-    let tools = match checked {
-        Ok(tools) => tools,
+    let mut entries = ReplacedEntries::new(setup, &location);
+    let checked: CommandResult<_> = async {
+        // First, because the loader checks the signature that belongs to the lock entry.
+        entries.pin(fetched.source.as_ref())?;
+        if let Some(prefix) = options.prefix {
+            entries.set_prefix(prefix)?;
+        }
+        // Loading the component validates it.
+        let registry = setup.registry().await.into_registry();
+        let tools = check_tools(&registry, &earlier, &name, stem)?;
+        Ok((registry, tools))
+    }
+    .await;
+    let (registry, tools) = match checked {
+        Ok(checked) => checked,
         Err(failure) => {
             drop(files);
-            restore_prefix()?;
+            entries.restore()?;
             return Err(failure);
         }
     };
@@ -120,8 +116,8 @@ fn had_policy(setup: &HostSetup, location: &str) -> bool {
     source.is_some_and(|source| source.policy.is_some())
 }
 
-/// Returns the tools of the file. Fails if the host does not accept the file, or if another file has a tool of the same
-/// name, because its approvals and settings would apply to the new one.
+/// Returns the tools of the file. Fails if the host does not accept the file or leaves out all of its tools, or if another
+/// file has a tool of the same name, because its approvals and settings would apply to the new one.
 fn check_tools(
     registry: &mimir_core::Registry,
     earlier: &mimir_core::Registry,
@@ -141,6 +137,17 @@ fn check_tools(
         .filter(|tool| is_file(&tool.origin.location, name))
         .cloned()
         .collect();
+    let displaced = registry.displaced().iter();
+    let displaced = displaced.filter(|tool| is_file(&tool.origin.location, name));
+    if tools.is_empty() && displaced.count() == 0 {
+        let mut left_out = registry.quarantined().iter();
+        let left_out = left_out.find(|left_out| is_left_out_of(&left_out.location, name));
+        let (code, reason) = left_out.map_or(
+            (ToolErrorCode::InvalidInput, "it has no tools"),
+            |left_out| (left_out.code, left_out.reason.as_str()),
+        );
+        return Err(ToolError::new(code, format!("nothing was added: {reason}")).into());
+    }
     let taken = tools.iter().find_map(|tool| {
         let owner = earlier.get(tool.name().as_str())?;
         (owner.origin.location != tool.origin.location).then_some(owner)
@@ -157,18 +164,81 @@ fn check_tools(
         .into())
 }
 
-/// Writes the source of a component to the lock file, or removes that of an earlier one.
-fn pin(setup: &HostSetup, location: &str, fetched: &FetchedComponent) -> CommandResult<()> {
-    match &fetched.source {
-        None => forget_source(setup, location),
-        Some(source) => {
-            let approval_store = setup.require_approvals()?;
-            approval_store
-                .lock()
-                .change(|lock| lock.sources.insert(location.to_owned(), source.clone()))?;
-            Ok(())
+/// Entries of a file in the lock file that an installation replaces, with their previous values.
+struct ReplacedEntries<'a> {
+    setup: &'a HostSetup,
+    location: &'a str,
+    /// The previous source, if it was replaced.
+    source: Option<Option<SourceRecord>>,
+    /// The previous prefix, if it was replaced.
+    prefix: Option<String>,
+}
+
+impl<'a> ReplacedEntries<'a> {
+    fn new(setup: &'a HostSetup, location: &'a str) -> Self {
+        Self {
+            setup,
+            location,
+            source: None,
+            prefix: None,
         }
     }
+
+    /// Writes the source of the component, or removes that of an earlier one.
+    fn pin(&mut self, source: Option<&SourceRecord>) -> CommandResult<()> {
+        let Some(approval_store) = self.setup.approvals() else {
+            return match source {
+                Some(_) => self.setup.require_approvals().map(drop).map_err(Into::into),
+                None => Ok(()),
+            };
+        };
+        let previous = match approval_store.lock().read() {
+            Ok(mut lock) => lock.sources.remove(self.location),
+            // An unreadable lock file is reported when it is needed.
+            Err(_) if source.is_none() => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        if previous.as_ref() == source {
+            return Ok(());
+        }
+        write_source(&approval_store, self.location, source)?;
+        self.source = Some(previous);
+        Ok(())
+    }
+
+    /// Sets the prefix of the file's tools.
+    fn set_prefix(&mut self, prefix: &str) -> CommandResult<()> {
+        let approval_store = self.setup.require_approvals()?;
+        self.prefix = Some(set_prefix(&approval_store, self.location, prefix)?);
+        Ok(())
+    }
+
+    /// Writes the previous values again.
+    fn restore(self) -> CommandResult<()> {
+        let Some(approval_store) = self.setup.approvals() else {
+            return Ok(());
+        };
+        if let Some(previous) = &self.prefix {
+            set_prefix(&approval_store, self.location, previous)?;
+        }
+        match &self.source {
+            Some(previous) => write_source(&approval_store, self.location, previous.as_ref()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Writes the source of a file to the lock file; `None` removes it.
+fn write_source(
+    approval_store: &UserApprovalStore,
+    location: &str,
+    source: Option<&SourceRecord>,
+) -> CommandResult<()> {
+    approval_store.lock().change(|lock| match source {
+        Some(source) => lock.sources.insert(location.to_owned(), source.clone()),
+        None => lock.sources.remove(location),
+    })?;
+    Ok(())
 }
 
 /// Removes the source of a file from the lock file, because the file does not come from it any more.
@@ -176,19 +246,10 @@ pub fn forget_source(setup: &HostSetup, location: &str) -> CommandResult<()> {
     let Some(approval_store) = setup.approvals() else {
         return Ok(());
     };
-    remove_source(&approval_store, location)
-}
-
-/// Removes the source of a file from the lock file.
-fn remove_source(approval_store: &UserApprovalStore, location: &str) -> CommandResult<()> {
-    let lock = approval_store.lock();
     // An unreadable lock file is reported when it is needed.
-    let is_pinned = lock
-        .read()
-        .is_ok_and(|lock| lock.sources.contains_key(location));
-    if is_pinned {
-        lock.change(|lock| lock.sources.remove(location))
-            .map_err(CommandFailure::from)?;
+    let lock = approval_store.lock().read();
+    if lock.is_ok_and(|lock| lock.sources.contains_key(location)) {
+        write_source(&approval_store, location, None)?;
     }
     Ok(())
 }

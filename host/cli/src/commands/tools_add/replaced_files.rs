@@ -18,9 +18,10 @@ pub struct ReplacedFiles {
 }
 
 impl ReplacedFiles {
-    /// Reads a file; `None` if it does not exist.
+    /// Reads a file; `None` if it does not exist. Refuses a link, which a checkout could lead to a private file: restoring
+    /// would copy the content of that into the workspace.
     pub fn read(path: &Path) -> Result<Option<Vec<u8>>, ToolError> {
-        match files::read(path, LinkPolicy::Follow, MAX_COMPONENT_SIZE) {
+        match files::read(path, LinkPolicy::Refuse, MAX_COMPONENT_SIZE) {
             Ok(content) => Ok(Some(content)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(file_error("replace", path, &error)),
@@ -75,6 +76,21 @@ fn write_or_remove(path: &Path, content: Option<&[u8]>) -> Result<(), ToolError>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn replaced_files_are_no_links() {
+        let folder = tempfile::tempdir().unwrap();
+        let (private, link) = (folder.path().join("private"), folder.path().join("link"));
+        std::fs::write(&private, "secret").unwrap();
+        std::os::unix::fs::symlink(&private, &link).unwrap();
+        let mut replaced = ReplacedFiles::default();
+        let error = replaced.replace(&link, Some(b"after")).unwrap_err();
+        assert!(error.message.contains("is a link"), "{error}");
+        drop(replaced);
+        assert!(link.is_symlink());
+        assert_eq!(std::fs::read_to_string(&private).unwrap(), "secret");
+    }
 
     #[test]
     fn replaced_files_are_restored_unless_kept() {
