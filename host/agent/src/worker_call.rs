@@ -106,14 +106,7 @@ pub fn worker_call(
         },
         needs,
     };
-    let origin = ToolOrigin {
-        plugin: WORKER_CALL.to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        location: format!("built-in/{WORKER_CALL}"),
-        digest,
-        declares_needs: true,
-        ..ToolOrigin::default()
-    };
+    let origin = ToolOrigin::compiled_in(WORKER_CALL, digest);
     let backend = WorkerCall {
         registry,
         session_budget,

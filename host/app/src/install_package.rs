@@ -79,14 +79,8 @@ pub(crate) fn install_package(workspace: &Path) -> Result<Tool, InvalidToolName>
         definition.description,
         definition.input_schema.as_str()
     );
-    let origin = ToolOrigin {
-        plugin: NAME.to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        location: format!("built-in/{NAME}"),
-        digest: format!("{:x}", Sha256::digest(identity.as_bytes())),
-        declares_needs: true,
-        ..ToolOrigin::default()
-    };
+    let origin =
+        ToolOrigin::compiled_in(NAME, format!("{:x}", Sha256::digest(identity.as_bytes())));
     Ok(Tool::new(
         definition,
         ToolSource::BuiltIn,

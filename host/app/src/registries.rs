@@ -8,8 +8,8 @@ use mimir_core::backend::BoxFuture;
 use mimir_core::network::NetworkPolicy;
 use mimir_core::{Policy, ToolError};
 use mimir_net::{
-    Error, HostClient, OutboundRequest, PolicyGuard, RequestAuthorizer, RequestLimits,
-    RequestPermit, TlsRoots,
+    HostClient, OutboundRequest, PolicyGuard, RequestAuthorizer, RequestLimits, RequestPermit,
+    TlsRoots,
 };
 use mimir_registry::{Credentials, RegistryClient};
 
@@ -46,13 +46,9 @@ impl RequestAuthorizer for NamedTargetAuthorizer {
         &'a self,
         request: OutboundRequest<'a>,
     ) -> BoxFuture<'a, Result<RequestPermit, ToolError>> {
-        let verdicts = self.teams.iter();
-        let mut verdicts = verdicts.map(|team| team.judge(request.target, request.method.as_str()));
-        let refusal = verdicts.find_map(|verdict| verdict.refusal().cloned());
-        Box::pin(std::future::ready(match refusal {
-            Some(refusal) => Err(Error::Blocked(refusal).into()),
-            None => Ok(RequestPermit::Unlisted),
-        }))
+        let checked = request.check_teams(&self.teams);
+        let permit = checked.map(|()| RequestPermit::Unlisted);
+        Box::pin(std::future::ready(permit.map_err(Into::into)))
     }
 }
 

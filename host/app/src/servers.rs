@@ -218,14 +218,11 @@ impl RequestAuthorizer for SingleOriginGate {
         &'a self,
         request: OutboundRequest<'a>,
     ) -> BoxFuture<'a, Result<RequestPermit, ToolError>> {
-        let verdicts = self.teams.iter();
-        let mut verdicts = verdicts.map(|team| team.judge(request.target, request.method.as_str()));
-        let refusal = verdicts.find_map(|verdict| verdict.refusal().cloned());
         let is_own_origin = request.target.origin().to_string() == self.origin;
-        Box::pin(std::future::ready(match refusal {
-            Some(refusal) => Err(Error::Blocked(refusal).into()),
-            None if is_own_origin => Ok(RequestPermit::Listed),
-            None => Err(ToolError::policy_denied(format!(
+        Box::pin(std::future::ready(match request.check_teams(&self.teams) {
+            Err(refusal) => Err(refusal.into()),
+            Ok(()) if is_own_origin => Ok(RequestPermit::Listed),
+            Ok(()) => Err(ToolError::policy_denied(format!(
                 "the server at {} refers to another origin: {}",
                 self.origin,
                 request.target.origin()

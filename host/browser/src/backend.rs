@@ -85,14 +85,7 @@ impl BrowserSessions {
             definition.description,
             definition.input_schema.as_str()
         );
-        let origin = ToolOrigin {
-            plugin: PLUGIN.to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            location: format!("built-in/{PLUGIN}"),
-            digest: format!("{:x}", Sha256::digest(identity)),
-            declares_needs: true,
-            ..ToolOrigin::default()
-        };
+        let origin = ToolOrigin::compiled_in(PLUGIN, format!("{:x}", Sha256::digest(identity)));
         let backend = BrowserTool {
             sessions: Arc::clone(self),
             tool,

@@ -255,6 +255,21 @@ pub struct ToolOrigin {
     pub listed: Vec<ListedEntry>,
 }
 
+impl ToolOrigin {
+    /// Creates the origin of a tool that is compiled into the program. `digest` is the sha256 of what identifies it, such
+    /// as its description and schema.
+    pub fn compiled_in(plugin: &str, digest: String) -> Self {
+        Self {
+            plugin: plugin.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            location: format!("built-in/{plugin}"),
+            digest,
+            declares_needs: true,
+            ..Self::default()
+        }
+    }
+}
+
 /// A prompt, a resource or a template listed by a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -3,7 +3,7 @@
 use http::{HeaderMap, Method};
 use mimir_core::ToolError;
 use mimir_core::backend::BoxFuture;
-use mimir_core::network::{NetworkVerdict, RequestTarget};
+use mimir_core::network::{NetworkPolicy, NetworkVerdict, RequestTarget};
 
 use crate::error::Error;
 
@@ -24,6 +24,17 @@ pub struct OutboundRequest<'a> {
     /// The verdict of the policy: allowed, or not on a list. Requests that the policy blocks are never passed to the
     /// authorizer.
     pub verdict: &'a NetworkVerdict<'a>,
+}
+
+impl OutboundRequest<'_> {
+    /// Checks the request against the policies of teams. Fails with the first refusal.
+    pub fn check_teams(&self, teams: &[NetworkPolicy]) -> Result<(), Error> {
+        let mut verdicts = teams
+            .iter()
+            .map(|team| team.judge(self.target, self.method.as_str()));
+        let refusal = verdicts.find_map(|verdict| verdict.refusal().cloned());
+        refusal.map_or(Ok(()), |refusal| Err(Error::Blocked(refusal)))
+    }
 }
 
 /// Permission granted to a request.

@@ -142,11 +142,9 @@ impl ProgramNetworkGate {
     fn judge(&self, request: &OutboundRequest<'_>) -> Result<(), String> {
         let hosts = &self.declared.hosts;
         let teams = self.teams.lock();
-        let verdicts = teams.iter();
-        let mut verdicts = verdicts.map(|team| team.judge(request.target, request.method.as_str()));
-        if let Some(refusal) = verdicts.find_map(|verdict| verdict.refusal().cloned()) {
-            return Err(Error::Blocked(refusal).to_string());
-        }
+        request
+            .check_teams(&teams)
+            .map_err(|refusal| refusal.to_string())?;
         let is_allowed = if hosts.is_empty() {
             request.verdict.is_allowed()
         } else {

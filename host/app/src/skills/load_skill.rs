@@ -83,14 +83,7 @@ impl SkillLibrary {
             },
             needs: Needs::default(),
         };
-        let origin = ToolOrigin {
-            plugin: LOAD_SKILL.to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            location: format!("built-in/{LOAD_SKILL}"),
-            digest: format!("{:x}", hash.finalize()),
-            declares_needs: true,
-            ..ToolOrigin::default()
-        };
+        let origin = ToolOrigin::compiled_in(LOAD_SKILL, format!("{:x}", hash.finalize()));
         Ok(Some(Tool::new(
             definition,
             ToolSource::BuiltIn,

@@ -50,7 +50,7 @@ fn accept(
     AcceptedBundle::check(envelope, ORG, &[public(joined)], history, now())
 }
 
-/// What is stored after a bundle was put in force.
+/// Returns the history of a member after a bundle was put in force.
 fn stored(envelope: &[u8], accepted: &AcceptedBundle) -> TeamHistory {
     TeamHistory {
         record: accepted.record.clone(),
