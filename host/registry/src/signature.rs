@@ -6,12 +6,13 @@
 //!
 //! Keyless signatures are verified offline with a [`TrustRoot`]: the certificate chain at the time that the log has
 //! signed, the purpose of the certificate, the log's signature of the entry and of the tree, the inclusion proof, and
-//! that the entry is about this signature. Signed certificate timestamps (SCT) of the certificate are not verified, so a
-//! certificate authority that issues certificates without logging them is not detected. Times of timestamp authorities
-//! (RFC 3161) are not supported: a log without signed times is refused.
+//! that the entry is about this signature. If the trust root names logs of certificates, one of them must have signed a
+//! timestamp (SCT) in the certificate. Times of timestamp authorities (RFC 3161) are not supported: a log without signed
+//! times is refused.
 
 mod bundle;
 mod certificate;
+mod certificate_timestamp;
 mod der;
 mod dsse;
 mod encrypted_key;

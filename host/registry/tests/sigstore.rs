@@ -109,8 +109,10 @@ fn keyless_bundle_of_sigstore_is_verified() {
         "predicateType": "https://sigstore.dev/cosign/sign/v1", "predicate": {},
     });
     std::fs::write(&statement, text.to_string()).unwrap();
-    let [made, other] = [(); 2]
-        .map(|()| serde_json::from_str::<Value>(&node("keyless.mjs", &[&statement])).unwrap());
+    let [made, other, with_timestamp] = ["P-384", "P-384", "P-256"].map(|curve| {
+        let printed = node("keyless.mjs", &[&statement, Path::new(curve)]);
+        serde_json::from_str::<Value>(&printed).unwrap()
+    });
     let check = |bundle: &Value, root: &Value, subject: &str, manifest: &OciDigest| {
         let bundle = SignatureBundle::from_json(bundle.to_string().as_bytes()).unwrap();
         let found = [FoundSignature::from_bundle("test", bundle)];
@@ -127,6 +129,17 @@ fn keyless_bundle_of_sigstore_is_verified() {
     assert_eq!(
         check(bundle, root, subject, &manifest).unwrap(),
         Some(expected)
+    );
+    // The timestamp of a log of certificates, and its absence in a root that requires another log.
+    let (timestamped, timestamped_root) = (&with_timestamp["bundle"], &with_timestamp["root"]);
+    assert!(timestamped_root["ctlogs"][0].is_object());
+    check(timestamped, timestamped_root, subject, &manifest).unwrap();
+    let mut other_log = timestamped_root.clone();
+    other_log["ctlogs"] = other_log["tlogs"].clone();
+    let error = check(timestamped, &other_log, subject, &manifest).unwrap_err();
+    assert!(
+        error.to_string().contains("certificate timestamp (SCT)"),
+        "{error}"
     );
     // Another authority and log, another identity, another artifact, the entry of another signature.
     assert!(check(bundle, &other["root"], subject, &manifest).is_err());

@@ -42,6 +42,8 @@ pub(super) struct SigningMaterial {
     pub chain: Vec<Vec<u8>>,
     /// Entries of transparency logs.
     pub log_entries: Vec<LogEntry>,
+    /// True if there is a time of a timestamp authority, which is not verified. Only for errors.
+    pub has_authority_time: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -61,6 +63,14 @@ struct VerificationMaterial {
     #[serde(skip_serializing_if = "Option::is_none")]
     certificate: Option<RawCertificate>,
     tlog_entries: Vec<LogEntry>,
+    #[serde(skip_serializing)]
+    timestamp_verification_data: Option<AuthorityTimes>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct AuthorityTimes {
+    rfc3161_timestamps: Vec<serde_json::Value>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -126,9 +136,11 @@ impl SignatureBundle {
             let certificate = STANDARD.decode(certificate.raw_bytes);
             certificate.map_err(|_| malformed("its certificate is not Base64".to_owned()))
         });
+        let times = material.timestamp_verification_data.as_ref();
         Ok(Self {
             envelope,
             material: SigningMaterial {
+                has_authority_time: times.is_some_and(|times| !times.rfc3161_timestamps.is_empty()),
                 key_hint: material.public_key.map(|key| key.hint),
                 certificate: certificate.transpose()?,
                 chain: Vec::new(),
@@ -149,6 +161,7 @@ impl SignatureBundle {
                     raw_bytes: STANDARD.encode(certificate),
                 }),
                 tlog_entries: material.log_entries.clone(),
+                timestamp_verification_data: None,
             },
             dsse_envelope: Some(self.envelope.clone()),
         };

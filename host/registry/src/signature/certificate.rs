@@ -7,7 +7,10 @@ use pki_types::{CertificateDer, SignatureVerificationAlgorithm, UnixTime};
 use webpki::{ALL_VERIFICATION_ALGS, EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 
 use super::SignatureError;
-use super::der::{DerReader, OBJECT_IDENTIFIER, SEQUENCE, UTF8_STRING, certificate_extensions};
+use super::certificate_timestamp::{TIMESTAMP_LIST, verify_timestamps};
+use super::der::{
+    CertificateExtension, DerReader, OBJECT_IDENTIFIER, ParsedCertificate, SEQUENCE, UTF8_STRING,
+};
 use super::trust_root::TrustRoot;
 
 /// Object identifiers, as the content of their DER.
@@ -41,7 +44,7 @@ fn malformed(why: impl ToString) -> SignatureError {
 }
 
 /// Verifies that a certificate for signing code was issued by an authority of the trust root and was valid at `time`,
-/// that its key made the signature, and returns its identity.
+/// that a log of certificates has signed that it knows it, that its key made the signature, and returns its identity.
 pub(super) fn verify_certificate(
     certificate: &[u8],
     chain: &[Vec<u8>],
@@ -51,10 +54,17 @@ pub(super) fn verify_certificate(
 ) -> Result<CertificateIdentity, SignatureError> {
     let der = CertificateDer::from(certificate);
     let parsed = EndEntityCert::try_from(&der).map_err(malformed)?;
-    check_chain(&parsed, chain, root, time)?;
-    let extensions = certificate_extensions(certificate)
+    let issuer = check_chain(&parsed, chain, root, time)?;
+    let fields = ParsedCertificate::parse(certificate)
         .ok_or_else(|| malformed("its extensions are not valid DER"))?;
-    check_purpose(&extensions)?;
+    let extensions = &fields.extensions;
+    check_purpose(extensions)?;
+    if !root.certificate_logs.is_empty() {
+        let issuer = ParsedCertificate::parse(&issuer)
+            .ok_or_else(|| malformed("the extensions of its authority are not valid DER"))?;
+        let list = extension(extensions, TIMESTAMP_LIST)?;
+        verify_timestamps(list, &fields, issuer.public_key, &root.certificate_logs)?;
+    }
     let mut algorithms = SIGNATURE_ALGORITHMS.into_iter();
     if !algorithms.any(|algorithm| {
         parsed
@@ -64,18 +74,19 @@ pub(super) fn verify_certificate(
         return Err(malformed("its key did not make the signature"));
     }
     Ok(CertificateIdentity {
-        issuer: issuer(&extensions)?,
-        subject: subject(&extensions)?,
+        issuer: identity_issuer(extensions)?,
+        subject: subject(extensions)?,
     })
 }
 
-/// Verifies the chain at the given time up to an authority that was in use then.
+/// Verifies the chain at the given time up to an authority that was in use then. Returns the certificate of the authority that
+/// has issued this one, in DER.
 fn check_chain(
     certificate: &EndEntityCert<'_>,
     chain: &[Vec<u8>],
     root: &TrustRoot,
     time: Timestamp,
-) -> Result<(), SignatureError> {
+) -> Result<Vec<u8>, SignatureError> {
     let seconds = u64::try_from(time.as_second()).map_err(malformed)?;
     let unix_time = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
     let mut reason = malformed(format!("no certificate authority was in use at {time}"));
@@ -102,23 +113,27 @@ fn check_chain(
             None,
         );
         match verified {
-            Ok(_) => return Ok(()),
+            Ok(path) => {
+                let mut above = path.intermediate_certificates();
+                let issuer = above.next().map(|issuer| issuer.der().to_vec());
+                return Ok(issuer.unwrap_or_else(|| anchor.to_vec()));
+            }
             Err(error) => reason = malformed(format!("its chain does not hold: {error}")),
         }
     }
     Err(reason)
 }
 
-/// Extensions of a certificate: identifiers and contents.
-type Extensions<'a> = [(&'a [u8], &'a [u8])];
+/// Extensions of a certificate.
+type Extensions<'a> = [CertificateExtension<'a>];
 
 /// Returns the content of an extension, which may occur only once.
 fn extension<'a>(
     extensions: &Extensions<'a>,
     identifier: &[u8],
 ) -> Result<Option<&'a [u8]>, SignatureError> {
-    let mut same = extensions.iter().filter(|(own, _)| *own == identifier);
-    let first = same.next().map(|(_, content)| *content);
+    let mut same = extensions.iter().filter(|own| own.identifier == identifier);
+    let first = same.next().map(|own| own.content);
     if same.next().is_some() {
         return Err(malformed("an extension is repeated"));
     }
@@ -160,7 +175,7 @@ fn subject(extensions: &Extensions<'_>) -> Result<String, SignatureError> {
     Ok(name.to_owned())
 }
 
-fn issuer(extensions: &Extensions<'_>) -> Result<String, SignatureError> {
+fn identity_issuer(extensions: &Extensions<'_>) -> Result<String, SignatureError> {
     let current = extension(extensions, ISSUER)?;
     let current = current
         .map(|content| {

@@ -18,6 +18,8 @@ use super::tests::{manifest, reference, rules};
 use super::*;
 use crate::digest::OciDigest;
 
+mod certificate_timestamps;
+
 /// The time of the log: 2025-10-09. The certificates are valid on that day.
 const TIME: u64 = 1_760_000_000;
 const DAY: u64 = 86_400;
@@ -56,6 +58,15 @@ impl TestAuthority {
 
     /// Issues a certificate as the test changes it. Returns it with its key.
     fn issue(&self, change: impl FnOnce(&mut CertificateParams)) -> (SigningKey, Vec<u8>) {
+        self.issue_for(&KeyPair::generate().unwrap(), change)
+    }
+
+    /// Issues a certificate for this key.
+    fn issue_for(
+        &self,
+        key: &KeyPair,
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> (SigningKey, Vec<u8>) {
         let mut params = CertificateParams::default();
         params.not_before = date_time_ymd(2025, 10, 9);
         params.not_after = date_time_ymd(2025, 10, 10);
@@ -64,8 +75,7 @@ impl TestAuthority {
         params.subject_alt_names = vec![SanType::URI(SUBJECT.try_into().unwrap())];
         params.custom_extensions = vec![issuer_extension(ISSUER)];
         change(&mut params);
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.intermediate).unwrap();
+        let certificate = params.signed_by(key, &self.intermediate).unwrap();
         let signing = SigningKey::from_pem(key.serialize_pem().as_bytes(), None).unwrap();
         (signing, certificate.der().to_vec())
     }

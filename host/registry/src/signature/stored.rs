@@ -82,6 +82,7 @@ impl OlderSignature {
                 certificate: self.certificate.as_ref().map(decode).transpose()?,
                 chain: self.chain.iter().map(decode).collect::<Result<_, _>>()?,
                 log_entries: self.log_entries.clone(),
+                has_authority_time: false,
             },
         };
         Ok(FoundSignature::from_content(LOCATION, content))

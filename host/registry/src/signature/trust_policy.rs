@@ -363,10 +363,13 @@ impl TrustPolicy {
             signature: &signature,
             certificate,
         };
-        let mut result = Err(SignatureError::malformed(
-            "signature",
-            "it has a certificate, but no entry of a log",
-        ));
+        let missing = if content.material.has_authority_time {
+            "it has only a time of a timestamp authority (RFC 3161), which is not supported: expected an entry of a log \
+             with a signed time and an inclusion proof"
+        } else {
+            "it has a certificate, but no entry of a log"
+        };
+        let mut result = Err(SignatureError::malformed("signature", missing));
         for entry in &content.material.log_entries {
             result = entry.verify(root, &logged, envelope.is_some());
             if result.is_ok() {

@@ -19,6 +19,8 @@ const MEDIA_TYPE: &str = "application/vnd.dev.sigstore.trustedroot";
 pub struct TrustRoot {
     pub(super) authorities: Vec<CertificateAuthority>,
     pub(super) logs: Vec<TransparencyLog>,
+    /// Logs of certificates. Without any, timestamps of certificates are not verified.
+    pub(super) certificate_logs: Vec<TransparencyLog>,
 }
 
 /// A certificate authority.
@@ -29,7 +31,7 @@ pub(super) struct CertificateAuthority {
     pub period: ValidityPeriod,
 }
 
-/// A transparency log.
+/// A transparency log: of signatures, or of certificates.
 #[derive(Debug, Clone)]
 pub(super) struct TransparencyLog {
     pub key: VerifyingKey,
@@ -59,6 +61,8 @@ struct TrustRootFile {
     tlogs: Vec<LogFile>,
     #[serde(default)]
     certificate_authorities: Vec<AuthorityFile>,
+    #[serde(default)]
+    ctlogs: Vec<LogFile>,
 }
 
 #[derive(Deserialize)]
@@ -127,22 +131,37 @@ impl TrustRoot {
                 period: authority.valid_for,
             });
         }
-        let mut logs = Vec::new();
-        for log in file.tlogs {
-            let key = decode(&log.public_key.raw_bytes)?;
-            if let Ok(key) = VerifyingKey::from_spki(&key) {
-                logs.push(TransparencyLog {
-                    key,
-                    period: log.public_key.valid_for,
-                });
+        let supported = |files: Vec<LogFile>| {
+            let mut logs = Vec::new();
+            for log in files {
+                let key = decode(&log.public_key.raw_bytes)?;
+                if let Ok(key) = VerifyingKey::from_spki(&key) {
+                    logs.push(TransparencyLog {
+                        key,
+                        period: log.public_key.valid_for,
+                    });
+                }
             }
-        }
+            Ok::<_, SignatureError>(logs)
+        };
+        let requires_timestamps = !file.ctlogs.is_empty();
+        let (logs, certificate_logs) = (supported(file.tlogs)?, supported(file.ctlogs)?);
         if authorities.is_empty() || logs.is_empty() {
             return Err(malformed(
                 "expected a certificate authority, and a log with a P-256 or Ed25519 key"
                     .to_owned(),
             ));
         }
-        Ok(Self { authorities, logs })
+        // Left out, they would no longer be required.
+        if requires_timestamps && certificate_logs.is_empty() {
+            return Err(malformed(
+                "expected a log with a P-256 or Ed25519 key in `ctlogs`".to_owned(),
+            ));
+        }
+        Ok(Self {
+            authorities,
+            logs,
+            certificate_logs,
+        })
     }
 }

@@ -1,13 +1,14 @@
 // Signs a statement with npm @sigstore/sign and the services of @sigstore/mock, without a network:
-// node keyless.mjs STATEMENT. Prints {bundle, root}: the bundle, and the trust root that verifies it.
+// node keyless.mjs STATEMENT CURVE. Prints {bundle, root}: the bundle, and the trust root that verifies it. The key of the
+// authority, of this curve, is also that of the log of certificates, whose timestamp the certificate has.
 import { readFileSync } from 'node:fs';
 import { generateKeyPairSync } from 'node:crypto';
 import { bundleToJSON } from '@sigstore/bundle';
 import mock from '@sigstore/mock';
 import { DSSEBundleBuilder, FulcioSigner, RekorWitness } from '@sigstore/sign';
 
-const [, , statement] = process.argv;
-const ca = generateKeyPairSync('ec', { namedCurve: 'P-384' });
+const [, , statement, namedCurve] = process.argv;
+const ca = generateKeyPairSync('ec', { namedCurve });
 const log = generateKeyPairSync('ec', { namedCurve: 'P-256' });
 const [fulcioBaseURL, rekorBaseURL] = ['https://fulcio.example.com', 'https://rekor.example.com'];
 await mock.mockFulcio({ baseURL: fulcioBaseURL, keyPair: ca });
@@ -26,9 +27,12 @@ const bundle = await builder.create({ data: readFileSync(statement), type });
 const authority = await mock.initializeCA(ca);
 const raw = (bytes) => Buffer.from(bytes).toString('base64');
 const validFor = { start: '2020-01-01T00:00:00Z' };
+const publicKey = (key) => ({ rawBytes: raw(key.publicKey.export({ format: 'der', type: 'spki' })), validFor });
 const root = {
   mediaType: 'application/vnd.dev.sigstore.trustedroot+json;version=0.1',
-  tlogs: [{ publicKey: { rawBytes: raw(log.publicKey.export({ format: 'der', type: 'spki' })), validFor } }],
+  tlogs: [{ publicKey: publicKey(log) }],
+  // mimir reads no other curve in logs.
+  ctlogs: namedCurve === 'P-256' ? [{ publicKey: publicKey(ca) }] : [],
   certificateAuthorities: [{
     certChain: { certificates: [{ rawBytes: raw(authority.rootCertificate) }] }, validFor,
   }],
