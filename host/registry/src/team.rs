@@ -11,7 +11,7 @@ pub use acceptance::{AcceptedBundle, TeamError};
 pub use bundle::{
     BLOB_MEDIA_TYPE, BUNDLE_ARTIFACT_TYPE, BUNDLE_ENVELOPE_FILE, BUNDLE_ENVELOPE_MEDIA_TYPE,
     BUNDLE_PAYLOAD_TYPE, BundledFile, BundledTool, MAX_BLOB_SIZE, MAX_ENVELOPE_SIZE, TeamBundle,
-    TeamIdentity, blob_path,
+    TeamIdentity, blob_path, expires_soon,
 };
 pub use bundle_checks::{BundleError, check_org_id};
 pub use team_history::TeamHistory;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use mimir_core::grants::{Grant, SourceSigner};
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +29,14 @@ pub const MAX_ENVELOPE_SIZE: u64 = 4 << 20;
 
 /// Maximum size of a blob in bytes.
 pub const MAX_BLOB_SIZE: u64 = 128 << 20;
+
+/// Time before the expiry in which members and administrators are warned.
+const EXPIRY_WARNING: SignedDuration = SignedDuration::from_hours(7 * 24);
+
+/// Returns true if the time of expiry is past, or within seven days from `now`.
+pub fn expires_soon(expires_at: Timestamp, now: Timestamp) -> bool {
+    expires_at.duration_since(now) < EXPIRY_WARNING
+}
 
 /// Returns the path of a blob below the folder of a bundle, with `/` between components.
 pub fn blob_path(digest: &OciDigest) -> String {
@@ -131,24 +139,44 @@ impl TeamBundle {
         Ok(bundle)
     }
 
+    /// Creates a bundle without settings, tools, files, keys and models.
+    pub fn new(
+        version: u64,
+        team: TeamIdentity,
+        issued_at: Timestamp,
+        expires_at: Timestamp,
+    ) -> Self {
+        Self {
+            version,
+            team,
+            issued_at,
+            expires_at,
+            settings: String::new(),
+            tools: Vec::new(),
+            workers: Vec::new(),
+            prompts: Vec::new(),
+            skills: Vec::new(),
+            keys: Vec::new(),
+            revoked_keys: Vec::new(),
+            models: Vec::new(),
+        }
+    }
+
+    /// Returns true if the bundle has expired, or expires within seven days.
+    pub fn expires_soon(&self, now: Timestamp) -> bool {
+        expires_soon(self.expires_at, now)
+    }
+
     /// Checks the bundle, and returns the payload to sign.
     ///
     /// ```
     /// use mimir_registry::team::{TeamBundle, TeamIdentity};
     ///
+    /// let team = TeamIdentity { org_id: "acme".into(), name: "Acme".into() };
+    /// let (issued_at, expires_at) = ("2026-01-01T00:00:00Z".parse()?, "2027-01-01T00:00:00Z".parse()?);
     /// let bundle = TeamBundle {
-    ///     version: 1,
-    ///     team: TeamIdentity { org_id: "acme".into(), name: "Acme".into() },
-    ///     issued_at: "2026-01-01T00:00:00Z".parse()?,
-    ///     expires_at: "2027-01-01T00:00:00Z".parse()?,
     ///     settings: "policy: {deny: [web_fetch]}\n".into(),
-    ///     tools: vec![],
-    ///     workers: vec![],
-    ///     prompts: vec![],
-    ///     skills: vec![],
-    ///     keys: vec![],
-    ///     revoked_keys: vec![],
-    ///     models: vec![],
+    ///     ..TeamBundle::new(1, team, issued_at, expires_at)
     /// };
     /// assert_eq!(TeamBundle::from_payload(&bundle.to_payload()?)?, bundle);
     /// # Ok::<(), Box<dyn std::error::Error>>(())

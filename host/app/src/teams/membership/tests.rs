@@ -47,22 +47,15 @@ impl Machine {
 
     /// Puts a bundle in force.
     fn put(&self, org_id: &str, settings: &str) {
+        let team = TeamIdentity {
+            org_id: org_id.to_owned(),
+            name: org_id.to_owned(),
+        };
+        let issued_at = "2026-01-01T00:00:00Z".parse().unwrap();
+        let expires_at = "9000-01-01T00:00:00Z".parse().unwrap();
         let bundle = TeamBundle {
-            version: 1,
-            team: TeamIdentity {
-                org_id: org_id.to_owned(),
-                name: org_id.to_owned(),
-            },
-            issued_at: "2026-01-01T00:00:00Z".parse().unwrap(),
-            expires_at: "9000-01-01T00:00:00Z".parse().unwrap(),
             settings: settings.to_owned(),
-            tools: Vec::new(),
-            workers: Vec::new(),
-            prompts: Vec::new(),
-            skills: Vec::new(),
-            keys: Vec::new(),
-            revoked_keys: Vec::new(),
-            models: Vec::new(),
+            ..TeamBundle::new(1, team, issued_at, expires_at)
         };
         let payload = bundle.to_payload().unwrap();
         let envelope = DsseEnvelope::sign(BUNDLE_PAYLOAD_TYPE, &payload, &self.key).unwrap();

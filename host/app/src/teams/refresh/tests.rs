@@ -8,23 +8,13 @@ use crate::user_dirs::UserDirs;
 /// A member with these keys in the block `teams`, whose bundle was checked at `checked`.
 fn member(keys: &str, checked: Timestamp) -> (tempfile::TempDir, TeamInForce) {
     let key = SigningKey::generate(KeyAlgorithm::Ed25519).unwrap();
-    let bundle = TeamBundle {
-        version: 1,
-        team: TeamIdentity {
-            org_id: "acme".to_owned(),
-            name: "Acme".to_owned(),
-        },
-        issued_at: "2026-01-01T00:00:00Z".parse().unwrap(),
-        expires_at: "2026-12-01T00:00:00Z".parse().unwrap(),
-        settings: String::new(),
-        tools: Vec::new(),
-        workers: Vec::new(),
-        prompts: Vec::new(),
-        skills: Vec::new(),
-        keys: Vec::new(),
-        revoked_keys: Vec::new(),
-        models: Vec::new(),
+    let identity = TeamIdentity {
+        org_id: "acme".to_owned(),
+        name: "Acme".to_owned(),
     };
+    let issued_at = "2026-01-01T00:00:00Z".parse().unwrap();
+    let expires_at = "2026-12-01T00:00:00Z".parse().unwrap();
+    let bundle = TeamBundle::new(1, identity, issued_at, expires_at);
     let payload = bundle.to_payload().unwrap();
     let envelope = DsseEnvelope::sign(BUNDLE_PAYLOAD_TYPE, &payload, &key).unwrap();
     let envelope = envelope.to_json().unwrap();

@@ -51,22 +51,15 @@ impl Team {
     /// A team without tools that has published nothing.
     pub fn new(settings: &str) -> Self {
         let now = Timestamp::now();
+        let team = TeamIdentity {
+            org_id: "acme".to_owned(),
+            name: "Acme".to_owned(),
+        };
+        let issued_at = now - SignedDuration::from_hours(1);
+        let expires_at = now + SignedDuration::from_hours(1000);
         let bundle = TeamBundle {
-            version: 0,
-            team: TeamIdentity {
-                org_id: "acme".to_owned(),
-                name: "Acme".to_owned(),
-            },
-            issued_at: now - SignedDuration::from_hours(1),
-            expires_at: now + SignedDuration::from_hours(1000),
             settings: settings.to_owned(),
-            tools: Vec::new(),
-            workers: Vec::new(),
-            prompts: Vec::new(),
-            skills: Vec::new(),
-            keys: Vec::new(),
-            revoked_keys: Vec::new(),
-            models: Vec::new(),
+            ..TeamBundle::new(0, team, issued_at, expires_at)
         };
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("blobs/sha256")).unwrap();

@@ -17,23 +17,13 @@ fn now() -> Timestamp {
 }
 
 fn bundle(version: u64) -> TeamBundle {
-    TeamBundle {
-        version,
-        team: TeamIdentity {
-            org_id: ORG.to_owned(),
-            name: "Acme".to_owned(),
-        },
-        issued_at: "2026-01-01T00:00:00Z".parse().unwrap(),
-        expires_at: "2027-01-01T00:00:00Z".parse().unwrap(),
-        settings: String::new(),
-        tools: Vec::new(),
-        workers: Vec::new(),
-        prompts: Vec::new(),
-        skills: Vec::new(),
-        keys: Vec::new(),
-        revoked_keys: Vec::new(),
-        models: Vec::new(),
-    }
+    let team = TeamIdentity {
+        org_id: ORG.to_owned(),
+        name: "Acme".to_owned(),
+    };
+    let issued_at = "2026-01-01T00:00:00Z".parse().unwrap();
+    let expires_at = "2027-01-01T00:00:00Z".parse().unwrap();
+    TeamBundle::new(version, team, issued_at, expires_at)
 }
 
 fn sign(bundle: &TeamBundle, key: &SigningKey) -> Vec<u8> {
