@@ -34,6 +34,7 @@ mod key_lines;
 mod layer_value;
 mod merge;
 mod reload;
+mod team_overrides;
 mod team_text;
 mod unknown_variables;
 mod write;
@@ -74,6 +75,8 @@ pub struct ConfigFile {
     pub(crate) outdated: Option<OutdatedTeam>,
     /// The tools enforced by teams that the file can disable, for a team's file.
     pub(crate) disables: EnforcedTools,
+    /// Begins of the locations of the tools that `source:teams` means, for an administrator's file.
+    covered_teams: Option<Vec<String>>,
     /// The owner of the file.
     pub owner: ConfigOwner,
 }
@@ -140,6 +143,9 @@ impl MergedSettings {
             merge::policy_of_file(&file)?;
             insert_bundle(&mut files, file, owner);
             teams.push(Arc::new(team));
+        }
+        for file in &mut files {
+            file.covered_teams = covered_teams(file.owner, &teams);
         }
         unknown_variables::warn_once(&user_dirs.variables, &files);
         let withheld = withheld_keys(&mut files, user_dirs, workspace)?;
@@ -272,21 +278,30 @@ impl MergedSettings {
     }
 }
 
-/// Inserts the settings of a bundle below the administrators' files. A bundle that the machine's file requires is above
-/// the file that a variable names, because users set variables: this file then cannot disable what the bundle enforces.
+/// Inserts the settings of a bundle below the administrators' files. The file that a variable names, if it is below,
+/// cannot disable what the bundle enforces.
 fn insert_bundle(files: &mut Vec<ConfigFile>, bundle: ConfigFile, required_by: ConfigOwner) {
     let is_machine = required_by == ConfigOwner::Machine;
-    let is_above = |file: &ConfigFile| match file.owner {
-        ConfigOwner::Machine | ConfigOwner::JoinedTeam => true,
-        ConfigOwner::NamedTeam => !is_machine,
-        _ => false,
-    };
-    let above = files.iter().take_while(|file| is_above(file)).count();
+    let is_above = |file: &&ConfigFile| file.owner.is_above_bundle(required_by);
+    let above = files.iter().take_while(is_above).count();
     files.insert(above, bundle);
     let named = files
         .iter_mut()
         .filter(|file| is_machine && file.owner == ConfigOwner::NamedTeam);
     named.for_each(|file| file.disables = EnforcedTools::None);
+}
+
+/// Returns the begins of the locations of the tools that `source:teams` means in a file: in an administrator's file only
+/// those of teams that administrators require, so that a user's own team is not among them. `None` for all teams.
+fn covered_teams(owner: ConfigOwner, teams: &[Arc<TeamInForce>]) -> Option<Vec<String>> {
+    let owners: &[ConfigOwner] = match owner {
+        ConfigOwner::Machine => &[ConfigOwner::Machine],
+        ConfigOwner::NamedTeam => &[ConfigOwner::Machine, ConfigOwner::NamedTeam],
+        _ => return None,
+    };
+    let teams = teams.iter();
+    let required = teams.filter(|team| owners.contains(&team.membership.owner));
+    Some(required.map(|team| team.location_prefix()).collect())
 }
 
 /// Masks stored secrets in an error that quotes a file.
@@ -394,6 +409,7 @@ impl ConfigFile {
             unaccepted_text: false,
             outdated: None,
             disables: EnforcedTools::All,
+            covered_teams: None,
             owner,
         })
     }

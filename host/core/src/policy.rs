@@ -34,6 +34,7 @@ mod roles;
 mod rules;
 mod source;
 mod spelling;
+mod team_effects;
 mod tool_default;
 mod tool_forms;
 mod tool_lists;

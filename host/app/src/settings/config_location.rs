@@ -36,6 +36,16 @@ impl ConfigOwner {
         matches!(self, Self::Machine | Self::NamedTeam | Self::JoinedTeam)
     }
 
+    /// Returns true if files of this owner are above a bundle that a file of `required_by` requires. A bundle that the
+    /// machine's file requires is above the file that a variable names, because users set variables.
+    pub(crate) fn is_above_bundle(self, required_by: Self) -> bool {
+        match self {
+            Self::Machine | Self::JoinedTeam => true,
+            Self::NamedTeam => required_by != Self::Machine,
+            Self::User | Self::Environment | Self::Project => false,
+        }
+    }
+
     /// Returns the name of the layer in output.
     pub fn as_str(self) -> &'static str {
         match self {

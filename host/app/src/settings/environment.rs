@@ -83,6 +83,7 @@ pub fn read(variables: &[(String, OsString)]) -> Result<Option<ConfigFile>, Tool
         unaccepted_text: false,
         outdated: None,
         disables: EnforcedTools::All,
+        covered_teams: None,
         owner: ConfigOwner::Environment,
     }))
 }

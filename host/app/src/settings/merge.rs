@@ -178,6 +178,9 @@ pub fn policy_of_file(file: &ConfigFile) -> Result<PolicyFile, ToolError> {
     if owner.is_team() {
         rules = rules.as_team().disabling(file.disables.clone());
     }
+    if let Some(locations) = &file.covered_teams {
+        rules = rules.covering_teams(locations.clone());
+    }
     if let Some(outdated) = &file.outdated {
         rules = rules.with_outdated_team(outdated.clone());
     }

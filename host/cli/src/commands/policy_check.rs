@@ -40,7 +40,8 @@ fn report(
     snapshot: &PipelineSnapshot,
 ) -> CommandResult<()> {
     let tools: Vec<_> = snapshot.registry.tools().iter().map(Arc::as_ref).collect();
-    let idle = snapshot.policy.unused_rules(&tools);
+    let mut idle = snapshot.policy.unused_rules(&tools);
+    idle.extend(setup.settings.overridden_by_teams());
     let withheld = setup.settings.withheld();
     let examples = snapshot.policy.examples();
     let files: Vec<&str> = setup

@@ -62,6 +62,11 @@ impl ArgumentPath {
         matches!(self.0.as_slice(), [ArgumentPathStep::Key(_)])
     }
 
+    /// Returns true if the path means every argument, as `*` does.
+    pub(super) fn is_each_argument(&self) -> bool {
+        matches!(self.0.as_slice(), [ArgumentPathStep::Each])
+    }
+
     /// Returns true if the path has at most one value.
     pub(super) fn is_single(&self) -> bool {
         !self.0.contains(&ArgumentPathStep::Each)

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::rules::TeamRuleExceptions;
 use super::tool_settings::is_for_source;
 use super::{EnforcedTools, LinkResolver, Policy, PolicyFile};
 use crate::decision::{
@@ -22,9 +23,14 @@ impl Policy {
         let mut is_set_by_person = self.evaluate_tool_rules(tool, evaluation);
         for file in &self.files {
             let before = evaluation.reasons().len();
-            file.commands
-                .evaluate_deny_mode(tool, &file.source, evaluation);
-            let allows = file.rules.evaluate(tool, arguments, links, evaluation);
+            let exceptions = file.exceptions_for(tool);
+            if !exceptions.keeps_enabled {
+                file.commands
+                    .evaluate_deny_mode(tool, &file.source, evaluation);
+            }
+            let allows = file
+                .rules
+                .evaluate(tool, arguments, links, exceptions, evaluation);
             is_set_by_person |= allows && file.permissions_apply();
             if !file.danger.is_empty() {
                 let names = std::iter::once(tool.name()).chain(&tool.aliases);
@@ -59,8 +65,9 @@ impl Policy {
             if file.can_disable(tool) {
                 file.evaluate_enabled(tool, evaluation);
                 file.lists.evaluate(tool, &file.source, evaluation);
-                let source = &file.source;
-                file.lists.evaluate_enforcement(tool, source, evaluation);
+                let covers = file.covers_team_of(tool);
+                file.lists
+                    .evaluate_enforcement(tool, covers, &file.source, evaluation);
             }
             file.evaluate_outdated_team(tool, evaluation);
             is_set_by_person |=
@@ -176,6 +183,21 @@ impl PolicyFile {
             }
     }
 
+    /// Returns true if `source:teams` of the file means the team of the tool. True for tools of other sources.
+    pub(super) fn covers_team_of(&self, tool: &Tool) -> bool {
+        let location = &tool.origin.location;
+        let covers = |begins: &Vec<String>| begins.iter().any(|it| location.starts_with(it));
+        tool.source != ToolSource::Teams || self.covered_teams.as_ref().is_none_or(covers)
+    }
+
+    /// Returns which rules of the file do not count for a tool of a team.
+    fn exceptions_for(&self, tool: &Tool) -> TeamRuleExceptions {
+        TeamRuleExceptions {
+            keeps_enabled: !self.can_disable(tool),
+            is_of_other_team: !self.covers_team_of(tool),
+        }
+    }
+
     fn evaluate_outdated_team(&self, tool: &Tool, evaluation: &mut PolicyEvaluation) {
         let Some(outdated) = &self.outdated_team else {
             return;
@@ -192,7 +214,7 @@ impl PolicyFile {
         }
     }
 
-    fn evaluate_enabled(&self, tool: &Tool, evaluation: &mut PolicyEvaluation) {
+    pub(super) fn evaluate_enabled(&self, tool: &Tool, evaluation: &mut PolicyEvaluation) {
         for (name, settings) in self.settings.restricting(tool) {
             if settings.enabled == Some(false) {
                 let key = format!("tools.{name}.enabled");

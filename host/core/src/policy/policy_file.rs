@@ -62,6 +62,8 @@ pub struct PolicyFile {
     pub(super) outdated_team: Option<OutdatedTeam>,
     /// The tools enforced by teams that the file can disable, for a team's file.
     pub(super) disables: EnforcedTools,
+    /// Begins of the locations of the teams' tools that `source:teams` means in this file; `None` for all teams.
+    pub(super) covered_teams: Option<Vec<String>>,
     rank: PolicyFileRank,
 }
 
@@ -179,6 +181,7 @@ impl PolicyFile {
             roles: FileRoles::new(&config.roles, &source, &mut budget)?,
             outdated_team: None,
             disables: EnforcedTools::All,
+            covered_teams: None,
             rank: PolicyFileRank::Settings,
             source,
         })
@@ -223,6 +226,14 @@ impl PolicyFile {
     #[must_use]
     pub fn disabling(mut self, tools: EnforcedTools) -> Self {
         self.disables = tools;
+        self
+    }
+
+    /// Limits the meaning of `source:teams`, and of rules with `sources: [teams]` that allow, to the tools of the teams at
+    /// these locations: what an administrator allows to the own teams does not count for a team that a user has joined.
+    #[must_use]
+    pub fn covering_teams(mut self, locations: Vec<String>) -> Self {
+        self.covered_teams = Some(locations);
         self
     }
 

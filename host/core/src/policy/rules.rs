@@ -21,8 +21,10 @@ use super::link_resolver::LinkResolver;
 use super::regex_budget::RegexBudget;
 use super::source::RuleSource;
 
+mod blanket;
 mod unused;
 
+pub(super) use blanket::TeamRuleExceptions;
 pub(super) use unused::is_every_text;
 
 /// The argument rules of one file. The rules of a tool are compiled at its first call.
@@ -87,12 +89,15 @@ impl ArgumentRules {
         tool: &Tool,
         arguments: &Value,
         links: &LinkResolver<'_>,
+        exceptions: TeamRuleExceptions,
         evaluation: &mut PolicyEvaluation,
     ) -> bool {
         if self.rules.is_empty() {
             return false;
         }
-        self.evaluate_matching(tool, arguments, links, evaluation, |_| true)
+        self.evaluate_matching(tool, arguments, links, evaluation, |rule| {
+            exceptions.allow(rule, tool)
+        })
     }
 
     /// Evaluates the rules for which `applies` returns true. Returns true if a rule allows the call.

@@ -127,20 +127,23 @@ impl ToolLists {
         }
     }
 
-    /// Adds a denial if `enforcement.allowTools` of the file does not name the tool.
+    /// Adds a denial if `enforcement.allowTools` of the file does not name the tool. `covers_team` is false for the tool
+    /// of a team that the file does not mean.
     pub(super) fn evaluate_enforcement(
         &self,
         tool: &Tool,
+        covers_team: bool,
         source: &RuleSource,
         evaluation: &mut PolicyEvaluation,
     ) {
         let is_unrestricted = self.only.written.is_empty() && self.only_sources.is_empty();
         if is_unrestricted
-            || self.only_sources.contains(&tool.source)
+            || (covers_team && self.only_sources.contains(&tool.source))
             || self.only.find_entry(tool).is_some()
         {
             return;
         }
+        let file = source.file();
         let sources = self.only_sources.iter();
         let sources = sources.map(|source| format!("{SOURCE_PREFIX}{}", source.as_str()));
         let allowed: Vec<String> = sources.chain(self.only.written.iter().cloned()).collect();
@@ -149,11 +152,15 @@ impl ToolLists {
             decision: Decision::Deny,
             source: source.at("enforcement.allowTools"),
             rule: format!("enforcement.allowTools: [{}]", allowed.join(", ")),
-            text: format!(
-                "`{}` is not among the tools that {} allows",
-                tool.name(),
-                source.file()
-            ),
+            text: if covers_team {
+                format!("`{}` is not among the tools that {file} allows", tool.name())
+            } else {
+                format!(
+                    "`{}` is of a team that {file} does not require, and `{SOURCE_PREFIX}{}` of it allows only tools of teams that it requires",
+                    tool.name(),
+                    ToolSource::Teams.as_str()
+                )
+            },
         });
     }
 

@@ -72,8 +72,9 @@ impl Policy {
     }
 
     fn unused_settings_of(&self, file: &PolicyFile, tools: &[&Tool]) -> Vec<UnusedSetting> {
-        let is_denied = |tool: &Tool| self.refusal(tool).is_some();
-        let mut unused = file.rules.unused_rules(tools, &is_denied);
+        let refusal = |tool: &Tool| self.refusal(tool).map(|reason| reason.source);
+        let mut unused = file.rules.unused_rules(tools, &refusal);
+        unused.extend(self.settings_under_teams(file, tools));
         unused.extend(file.unused_command_patterns());
         for (name, settings) in &file.settings.tools {
             file.check_tool_settings(name, settings, tools, &mut unused);

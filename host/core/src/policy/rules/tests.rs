@@ -380,7 +380,7 @@ fn rule_that_guards_less_than_expected_is_reported() {
         let mut reader = tool("sample");
         let schema = r#"{"type": "object", "properties": {"path": {"type": "string"}, "mode": {"enum": ["a", "b"]}}}"#;
         reader.definition.input_schema = crate::schema::Schema::parse(schema).unwrap();
-        let unused = policy.files[0].rules.unused_rules(&[&reader], &|_| false);
+        let unused = policy.files[0].rules.unused_rules(&[&reader], &|_| None);
         let reasons: Vec<String> = unused.into_iter().map(|unused| unused.reason).collect();
         reasons.join("\n")
     };

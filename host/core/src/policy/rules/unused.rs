@@ -13,12 +13,12 @@ use super::super::{COMMAND, REQUEST, UnusedSetting};
 use super::{ArgumentRule, ArgumentRules};
 
 impl ArgumentRules {
-    /// Finds rules that never match a call of these tools, or are misleading. Returns each problem. `is_denied`
-    /// returns true if every call of a tool is denied anyway.
+    /// Finds rules that never match a call of these tools, or are misleading. Returns each problem. `refusal`
+    /// returns the source of the reason why every call of a tool is denied anyway; `None` if not every call is.
     pub(in crate::policy) fn unused_rules(
         &self,
         tools: &[&Tool],
-        is_denied: &dyn Fn(&Tool) -> bool,
+        refusal: &dyn Fn(&Tool) -> Option<String>,
     ) -> Vec<UnusedSetting> {
         let mut unused = Vec::new();
         for rule in &self.rules {
@@ -34,7 +34,7 @@ impl ArgumentRules {
             let is_unused = never.is_some();
             if let Some(why) = never {
                 report(Misleading, why);
-            } else if let Some(why) = self.no_effect(rule, tools, is_denied) {
+            } else if let Some(why) = self.no_effect(rule, tools, refusal) {
                 report(NoEffect, why);
             } else {
                 for why in rule.unmatched_tools(tools) {
@@ -74,7 +74,7 @@ impl ArgumentRules {
         &self,
         rule: &ArgumentRule,
         tools: &[&Tool],
-        is_denied: &dyn Fn(&Tool) -> bool,
+        refusal: &dyn Fn(&Tool) -> Option<String>,
     ) -> Option<String> {
         if rule.decision == Decision::Deny {
             return None;
@@ -88,7 +88,7 @@ impl ArgumentRules {
             };
             self.rules.iter().find(denies_all)
         };
-        let is_refused = |tool: &&&Tool| is_denied(tool) || blanket_denial(tool).is_some();
+        let is_refused = |tool: &&&Tool| refusal(tool).is_some() || blanket_denial(tool).is_some();
         if !applicable.all(|tool| is_refused(&tool)) {
             return None;
         }
@@ -98,7 +98,11 @@ impl ArgumentRules {
                 "changes nothing: {} ({}) denies every call of its tools.",
                 other.name, other.source
             ),
-            None => "changes nothing: every call of its tools is denied.".to_owned(),
+            None => {
+                let source = refusal(first).filter(|source| !source.is_empty());
+                let by = source.map_or_else(String::new, |source| format!(" ({source})"));
+                format!("changes nothing: every call of its tools is denied{by}.")
+            }
         })
     }
 }
@@ -210,7 +214,7 @@ impl RuleMismatch {
     }
 }
 
-fn is_required(schema: &Value, argument: &str) -> bool {
+pub(super) fn is_required(schema: &Value, argument: &str) -> bool {
     let required = schema["required"].as_array();
     required.is_some_and(|names| names.iter().any(|name| name == argument))
 }
@@ -277,7 +281,7 @@ fn implies(one: &ValueTest, other: &ValueTest) -> bool {
 }
 
 /// Returns true if the glob matches every text, or every text without a slash.
-fn matches_all(glob: &Glob) -> bool {
+pub(super) fn matches_all(glob: &Glob) -> bool {
     matches!(glob.glob(), "*" | "**" | "**/*" | "**/**")
 }
 

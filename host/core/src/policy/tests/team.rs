@@ -85,6 +85,18 @@ fn team_limits_apply_under_every_tool_name() {
 }
 
 #[test]
+fn team_limits_of_a_compact_tool_cap_its_operations() {
+    let mut read = tool("read_file");
+    read.source = ToolSource::BuiltIn;
+    let team = json!({"tools": {"file_operations": {"limits": {"timeMs": 500}}}});
+    let user = json!({"tools": {"read_file": {"limits": {"timeMs": 90_000}}}});
+    assert_eq!(
+        policy(team, user).limits(&read).wall,
+        Duration::from_millis(500)
+    );
+}
+
+#[test]
 fn team_audit_setting_wins_over_the_user() {
     let log = |name: &str, logs: bool| json!({"tools": {name: {"audit": {"logArgs": logs}}}});
     let logs = |team, user| policy(team, user).logs_arguments(&sample(), None);
@@ -216,4 +228,185 @@ fn team_that_is_outdated_refuses_its_own_tools_only() {
         ..ToolOrigin::default()
     });
     assert!(outdated.refusal(&other).is_none());
+}
+
+#[test]
+fn team_tool_that_is_enforced_is_not_disabled_by_rules_for_every_call() {
+    let mut enforced = shared(true);
+    let schema = json!({"type": "object", "properties": {"mode": {"type": "string"}, "query": {"type": "string"}},
+        "required": ["mode"], "additionalProperties": false});
+    enforced.definition.input_schema = crate::Schema::parse(&schema.to_string()).unwrap();
+    let mut optional = enforced.clone();
+    optional.enforced = false;
+    let arguments = json!({"mode": "glob"});
+    let decide = |policy: &Policy, tool: &Tool, arguments: &Value| {
+        let mut evaluation = crate::decision::PolicyEvaluation::default();
+        let links = crate::policy::LinkResolver::none();
+        policy.evaluate(tool, arguments, &links, &mut evaluation);
+        evaluation.decision()
+    };
+    let rule = |when: Value| json!({"policy": {"rules": [{"decision": "deny", "when": when}]}});
+    for disabling in [
+        rule(json!({})),
+        rule(json!({"mode": {"exists": true}})),
+        rule(json!({"mode": {"glob": "**"}})),
+        rule(json!({"mode": {"regex": ".*"}})),
+        rule(json!({"nothing": {"exists": false}})),
+        rule(json!({"nothing": {"not": {"equals": 1}}, "mode": {"exists": true}})),
+        rule(json!({"[*]": {"exists": true}})),
+        json!({"tools": {"sample": {"rules": [{"decision": "deny"}]}}}),
+        json!({"policy": {"rules": [{"decision": "deny", "sources": ["teams"]}]}}),
+    ] {
+        let by_user = policy(json!({}), disabling.clone());
+        assert_ne!(
+            decide(&by_user, &enforced, &arguments),
+            Decision::Deny,
+            "{disabling}"
+        );
+        assert_eq!(
+            decide(&by_user, &optional, &arguments),
+            Decision::Deny,
+            "{disabling}"
+        );
+        // The team itself can.
+        let by_team = policy(disabling.clone(), json!({}));
+        assert_eq!(
+            decide(&by_team, &enforced, &arguments),
+            Decision::Deny,
+            "{disabling}"
+        );
+    }
+    // Rules about certain arguments, and questions, count.
+    let narrowed = policy(json!({}), rule(json!({"query": {"glob": "*.pem"}})));
+    let with_query = json!({"mode": "glob", "query": "a.pem"});
+    assert_eq!(decide(&narrowed, &enforced, &with_query), Decision::Deny);
+    assert_ne!(decide(&narrowed, &enforced, &arguments), Decision::Deny);
+    let asking = json!({"policy": {"rules": [{"decision": "ask"}]}});
+    let asking = policy(json!({}), asking);
+    assert_eq!(decide(&asking, &enforced, &arguments), Decision::Ask);
+}
+
+#[test]
+fn team_tool_that_is_enforced_is_not_disabled_by_the_mode_of_commands() {
+    let deny = json!({"execApprovals": {"mode": "deny"}});
+    let mut enforced = shared(true);
+    enforced.definition.group = crate::ToolGroup::Runtime;
+    assert_eq!(
+        super::decision(&policy(json!({}), deny.clone()), &enforced),
+        Decision::Allow
+    );
+    assert_eq!(
+        super::decision(&policy(deny, json!({})), &enforced),
+        Decision::Deny
+    );
+}
+
+#[test]
+fn team_source_means_the_teams_of_the_file() {
+    let only = config(json!({"enforcement": {"allowTools": ["source:teams"]},
+        "policy": {"rules": [{"decision": "allow", "sources": ["teams"]}]}}));
+    let file = |locations: &[&str]| {
+        let file = PolicyFile::new(&only, "team.yml").unwrap().as_team();
+        let locations = locations.iter().map(|it| (*it).to_owned()).collect();
+        Policy::from_files(&Config::default(), vec![file.covering_teams(locations)])
+    };
+    for enforced in [true, false] {
+        assert!(file(&["team:acme/"]).refusal(&shared(enforced)).is_none());
+        for locations in [&["team:own/"][..], &[]] {
+            let reason = file(locations).refusal(&shared(enforced)).unwrap();
+            assert!(
+                reason
+                    .text
+                    .contains("of a team that team.yml does not require"),
+                "{}",
+                reason.text
+            );
+        }
+    }
+    // Without locations, all teams are meant, as in a file of the user.
+    let all = PolicyFile::new(&only, "config.yml").unwrap();
+    let all = Policy::from_files(&Config::default(), vec![all]);
+    assert!(all.refusal(&shared(false)).is_none());
+    // A rule that allows means the same teams; one that denies means all.
+    let rule = |decision: &str| {
+        let rules = json!({"policy": {"rules": [{"decision": decision, "sources": ["teams"]}]}});
+        let file = PolicyFile::new(&config(rules), "team.yml").unwrap();
+        let file = file.as_team().covering_teams(vec!["team:own/".to_owned()]);
+        Policy::from_files(&Config::default(), vec![file])
+    };
+    let mut asking = shared(false);
+    asking.definition.approval = Decision::Ask;
+    assert_eq!(super::decision(&rule("allow"), &asking), Decision::Ask);
+    assert_eq!(super::decision(&rule("deny"), &asking), Decision::Deny);
+}
+
+#[test]
+fn policy_check_names_settings_without_effect_because_of_a_team() {
+    let lines = |team: Value, user: Value, tool: &Tool| {
+        let team = PolicyFile::new(&config(team), "team Acme")
+            .unwrap()
+            .as_team()
+            .disabling(EnforcedTools::At("team:acme/".to_owned()));
+        let user = config(user);
+        let own = PolicyFile::new(&user, "config.yml").unwrap();
+        let policy = Policy::from_files(&user, vec![team, own]);
+        policy.unused_rules(&[tool])
+    };
+    for (user, key) in [
+        (
+            json!({"tools": {"sample": {"enabled": false}}}),
+            "tools.sample.enabled: false",
+        ),
+        (
+            json!({"tools": {"sample": {"approval": "deny"}}}),
+            "tools.sample.approval: deny",
+        ),
+        (
+            json!({"approval": {"tools": {"alias": "deny"}}}),
+            "approval.tools.alias: deny",
+        ),
+        (
+            json!({"policy": {"deny": ["sample"]}}),
+            "policy.deny: [sample]",
+        ),
+        (
+            json!({"enforcement": {"allowTools": ["source:mcp"]}}),
+            "enforcement.allowTools: [source:mcp]",
+        ),
+        (
+            json!({"tools": {"sample": {"rules": [{"decision": "deny"}]}}}),
+            "tools.sample.rules[0]",
+        ),
+    ] {
+        let wanted = format!("{key} does not count for `sample`: team Acme enforces this tool.");
+        let found = lines(json!({}), user.clone(), &shared(true));
+        assert!(
+            found.iter().any(|line| line.ends_with(&wanted)),
+            "{found:?}"
+        );
+        let found = lines(json!({}), user, &shared(false));
+        assert!(
+            !found.iter().any(|line| line.contains("enforces")),
+            "{found:?}"
+        );
+    }
+    for team in [
+        json!({"policy": {"deny": ["sample"]}}),
+        json!({"tools": {"sample": {"approval": "ask"}}}),
+    ] {
+        let user = json!({"tools": {"sample": {"approval": "allow"}}});
+        let found = lines(team, user, &shared(false));
+        let is_wanted = |line: &String| {
+            line.starts_with("config.yml: tools.sample.approval changes nothing: team Acme ")
+        };
+        assert!(found.iter().any(is_wanted), "{found:?}");
+    }
+    assert_eq!(
+        lines(
+            json!({}),
+            json!({"tools": {"sample": {"approval": "allow"}}}),
+            &shared(true)
+        ),
+        Vec::<String>::new()
+    );
 }
