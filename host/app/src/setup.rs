@@ -190,10 +190,15 @@ impl HostSetup {
         )
     }
 
-    /// Returns the workers of the workspace.
+    /// Returns the workers of the workspace and of its teams. `enforcement.disableLocalTools` disables the former.
     pub fn workers(&self) -> WorkspaceWorkers {
-        let workers = WorkspaceWorkers::for_workspace(&self.user_dirs, &self.workspace);
-        workers.with_teams(&self.settings.teams)
+        let workers = WorkspaceWorkers::for_workspace(&self.user_dirs, &self.workspace)
+            .with_teams(&self.settings.teams);
+        let disables = |enforcement: &EnforcementSettings| enforcement.disable_local_tools;
+        match self.settings.enforcing_file(disables) {
+            Some(file) => workers.disable_local(file),
+            None => workers,
+        }
     }
 
     /// Returns the skills of the workspace and of its teams. `enforcement.disableLocalTools` disables the former.

@@ -46,6 +46,8 @@ pub struct WorkspaceWorkers {
     workspace: WorkspaceFolder,
     user_dirs: UserDirs,
     teams: Vec<Arc<TeamInForce>>,
+    /// The config file that disables the workers of the workspace.
+    disabled_by: Option<String>,
 }
 
 /// The current file of a worker.
@@ -73,7 +75,15 @@ impl WorkspaceWorkers {
             workspace: workspace.clone(),
             user_dirs: user_dirs.clone(),
             teams: Vec::new(),
+            disabled_by: None,
         }
+    }
+
+    /// Disables the workers of the workspace, because this config file sets `enforcement.disableLocalTools`.
+    #[must_use]
+    pub fn disable_local(mut self, file: &str) -> Self {
+        self.disabled_by = Some(file.to_owned());
+        self
     }
 
     /// Adds the workers of teams.
@@ -111,6 +121,11 @@ impl WorkspaceWorkers {
     fn find_with_digest(&self, name: &str) -> Result<(Worker, String), ToolError> {
         let names = self.names();
         if !names.iter().any(|known| known == name) {
+            if let Some(by) = &self.disabled_by
+                && self.stems(".yml").iter().any(|own| own == name)
+            {
+                return Err(disabled(name, by));
+            }
             let near = did_you_mean(name, names.iter().map(String::as_str));
             let name = visible(prefix(name, 64));
             let message = format!("unknown worker `{name}`: not in {FOLDER}.{near}");
@@ -126,7 +141,7 @@ impl WorkspaceWorkers {
 
     /// Returns the sorted names of the first [`MAX_WORKERS`] workers.
     fn names(&self) -> Vec<String> {
-        let mut names = self.stems(".yml");
+        let mut names = self.own_names();
         names.truncate(MAX_WORKERS);
         let of_teams = self.teams.iter().flat_map(|team| &team.bundle.workers);
         let of_teams = of_teams.filter_map(|file| file.path.strip_suffix(".yml"));
@@ -134,6 +149,14 @@ impl WorkspaceWorkers {
         names.sort();
         names.dedup();
         names
+    }
+
+    /// Returns the sorted names of the workspace's own workers, unless they are disabled.
+    fn own_names(&self) -> Vec<String> {
+        match self.disabled_by {
+            Some(_) => Vec::new(),
+            None => self.stems(".yml"),
+        }
     }
 
     /// Returns the sorted names of all files that end in `ending`, without the ending.
@@ -150,8 +173,18 @@ impl WorkspaceWorkers {
         names
     }
 
-    /// Returns the files that are ignored: those that end in `.yaml`, and those above [`MAX_WORKERS`].
+    /// Returns the files that are ignored: those that end in `.yaml`, and those above [`MAX_WORKERS`]; or all if the
+    /// workers of the workspace are disabled.
     fn left_out(&self) -> Vec<Quarantined> {
+        if let Some(by) = &self.disabled_by {
+            let own = self.stems(".yml").into_iter().take(MAX_WORKERS);
+            let own = own.map(|stem| Quarantined {
+                location: visible(&format!("{FOLDER}/{stem}.yml")),
+                code: ToolErrorCode::PolicyDenied,
+                reason: disabled(&stem, by).message,
+            });
+            return own.collect();
+        }
         let quarantined = |file: String, reason: String| Quarantined {
             location: visible(&format!("{FOLDER}/{file}")),
             code: ToolErrorCode::InvalidInput,
@@ -317,6 +350,17 @@ impl WorkspaceWorkers {
             Err(error) => tracing::error!(%error, "workers cannot be called"),
         }
     }
+}
+
+/// Returns the error about a worker of the workspace, which the file `by` disables.
+fn disabled(name: &str, by: &str) -> ToolError {
+    let (name, by) = (visible(prefix(name, 64)), visible(by));
+    let message = format!(
+        "the worker `{name}` of this workspace cannot be called: {by} sets `enforcement.disableLocalTools`"
+    );
+    let remedy =
+        "use a worker of your team, or ask the administrator of the team to publish this one";
+    ToolError::policy_denied(message).with_remedies([remedy.to_owned()])
 }
 
 fn not_accepted(name: &str) -> ToolError {

@@ -196,7 +196,7 @@ pub fn enforced_lines(bundle: &TeamBundle) -> Result<Vec<String>, ToolError> {
     let enforcement = &file.config.enforcement;
     let mut lines = Vec::new();
     if enforcement.disable_local_tools {
-        lines.push("custom tools of your workspaces are not loaded".to_owned());
+        lines.push("custom tools, workers and skills of your workspaces are not loaded".to_owned());
     }
     if enforcement.require_signature {
         lines.push("custom tools need a trusted signature".to_owned());
