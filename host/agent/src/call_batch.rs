@@ -158,7 +158,8 @@ impl CallBatch<'_> {
             request_id: request_id.clone(),
             session_id: self.session.to_owned(),
             conversation_id: Some(self.session.to_owned()),
-            user: None,
+            // A worker acts for the user of the call that it was started by.
+            user: self.parent.and_then(|parent| parent.user.clone()),
         };
         let mut pipeline_call = Call::new(call.name.clone(), arguments, context);
         pipeline_call.observer = self.events.observer(call);

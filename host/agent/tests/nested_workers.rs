@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use mimir_agent::{
     AgentSetup, Model, SessionBudget, TaskEnd, Worker, WorkerRegistry, WorkerSettings, worker_call,
 };
 use mimir_core::config::{AgentBudget, TokenPrice};
 use mimir_core::pipeline::PipelineSnapshot;
-use mimir_core::{Policy, Registry, ToolError};
+use mimir_core::{Call, CallContext, Policy, Registry, ToolError};
 use serde_json::{Value, json};
 
 use crate::kit::{APIS, Step, TestAgent, calls, says};
@@ -118,5 +119,25 @@ async fn worker_call_runs_without_missing_tools_and_logs_them() {
     let logged = agent.test.seen.log.0.lock().join("\n");
     for expected in ["the tools of `m`", "the tools of the server `hub`"] {
         assert!(logged.contains(expected), "{expected}: {logged}");
+    }
+}
+
+#[tokio::test]
+async fn worker_calls_carry_the_user_of_the_call_that_started_the_worker() {
+    let settings =
+        json!({"instructions": "x", "budget": {"maxTurns": 1}, "toolsets": {"workers": ["nest"]}});
+    let agent = AgentWithWorker::new(settings);
+    let context = CallContext {
+        user: Some("anna".to_owned()),
+        ..CallContext::new_session(SystemTime::now())
+    };
+    let arguments = json!({"worker": "nest", "task": "x"});
+    let mut call = Call::new("worker_call", arguments, context);
+    call.caller = Some("provider anna".into());
+    agent.test.agent.pipeline.call(call).await;
+    let calls = agent.test.audit.events("call");
+    assert!(calls.len() >= 2, "{calls:?}");
+    for call in &calls {
+        assert_eq!(call["user"], "anna", "{call}");
     }
 }

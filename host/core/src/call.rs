@@ -254,6 +254,8 @@ pub struct ParentCall {
     pub asked: Arc<AtomicBool>,
     /// Id of the user on whose behalf the outermost call is made.
     pub caller: Option<Arc<str>>,
+    /// The user in the context of the outer call.
+    pub user: Option<String>,
 }
 
 impl ParentCall {

@@ -159,6 +159,7 @@ impl Approved {
             taint_floor: self.taint_floor(),
             asked: Arc::clone(&self.asked),
             caller: self.checked.caller.clone(),
+            user: self.checked.context.user.clone(),
         }
     }
 
