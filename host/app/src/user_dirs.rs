@@ -71,7 +71,7 @@ impl UserDirs {
         Self {
             config: dir(CONFIG).or(config),
             cache: dir(CACHE).or(cache),
-            team: team_policy_paths(dir("ProgramData")),
+            team: team_policy_paths(),
             // Not checked here: an unusable path is an error later, so that the policy is not silently skipped.
             named_team: var(TEAM)
                 .filter(|value| !value.is_empty())
@@ -82,12 +82,11 @@ impl UserDirs {
     }
 }
 
-/// Returns the paths at which an administrator stores a team policy. They are fixed where the platform allows it, so
-/// that a user who can set variables cannot bypass the policy.
-fn team_policy_paths(program_data: Option<PathBuf>) -> Vec<PathBuf> {
+/// Returns the paths at which an administrator stores a team policy. They are fixed, so that a user who can set variables,
+/// such as `ProgramData` on Windows, cannot bypass the policy.
+fn team_policy_paths() -> Vec<PathBuf> {
     if cfg!(windows) {
-        let base = program_data.unwrap_or_else(|| r"C:\ProgramData".into());
-        return vec![base.join(r"mimir\team.yml")];
+        return vec![PathBuf::from(r"C:\ProgramData\mimir\team.yml")];
     }
     let mut paths = vec![PathBuf::from("/etc/mimir/team.yml")];
     if cfg!(target_os = "macos") {
@@ -143,6 +142,16 @@ mod tests {
             assert!(dirs.team.contains(&machine), "{vars:?}");
             assert_eq!(dirs.named_team, named.map(PathBuf::from), "{vars:?}");
         }
+    }
+
+    #[test]
+    #[cfg(windows)]
+    fn team_policy_of_the_machine_is_not_moved_by_a_variable() {
+        let moved = dirs_from(&[("ProgramData", r"D:\own")]);
+        assert_eq!(
+            moved.team,
+            [PathBuf::from(r"C:\ProgramData\mimir\team.yml")]
+        );
     }
 
     #[test]
