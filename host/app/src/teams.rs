@@ -18,7 +18,9 @@ pub use bundle_source::{BundleSource, FetchedEnvelope};
 pub use bundle_sync::{SyncContext, SyncOutcome, sync_team};
 pub use join::{JoinPlan, leave_team, plan_join};
 pub use local_tools::{enforce, refuse_unlisted, signature_checks};
-pub use membership::{TeamMembership, bundle_locations, memberships, read_team_key};
+pub use membership::{
+    TeamMembership, all_memberships, locations_with_bundles, memberships, read_team_key,
+};
 pub use refresh::{TeamRefresh, refresh_if_needed, spawn_refresh, sync_and_compare};
 pub use team_in_force::{LOCATION_PREFIX, TeamInForce, allowed_lines, enforced_lines};
 pub use team_store::{StoredTeam, TeamStore};

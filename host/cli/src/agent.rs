@@ -14,6 +14,7 @@ use mimir::conversations::ConversationStore;
 use mimir::live_setup::{CHECK_INTERVAL, LiveSetup, PipelineUpdater};
 use mimir::models::{self, ModelFactory};
 use mimir::setup::HostSetup;
+use mimir::teams::TeamRefresh;
 use mimir::undo::UndoStore;
 use mimir::workers;
 
@@ -140,6 +141,11 @@ impl AgentRuntime {
             ModelFactory::from_setup(self.live.setup()).model(Some(model_name))?;
         (self.agent.model, self.agent.price) = (model, chosen.price);
         Ok(())
+    }
+
+    /// Refreshes the bundles of teams while the runtime follows file changes.
+    pub fn refresh_teams(&mut self, refresh: TeamRefresh) {
+        self.updater.refresh_teams(refresh);
     }
 
     /// Applies file changes at once. [`Self::run_with_reload`] applies them at the next check.

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use crate::interface::{note, warn};
 use crate::setup::HostSetup;
 use crate::skills::SkillResourceSource;
+use crate::teams::TeamRefresh;
 
 use super::{LiveSetup, SetupUpdate};
 
@@ -19,6 +20,7 @@ pub struct PipelineUpdater {
     pipeline: Pipeline,
     restart: RestartSettings,
     skills: Option<Arc<SkillResourceSource>>,
+    teams: Option<Mutex<TeamRefresh>>,
 }
 
 impl PipelineUpdater {
@@ -31,7 +33,13 @@ impl PipelineUpdater {
             pipeline,
             restart,
             skills: None,
+            teams: None,
         }
+    }
+
+    /// Also refreshes the bundles of teams that are joined, and no longer those of teams that are left.
+    pub fn refresh_teams(&mut self, refresh: TeamRefresh) {
+        self.teams = Some(Mutex::new(refresh));
     }
 
     /// Also updates the skills that a server offers.
@@ -49,6 +57,7 @@ impl PipelineUpdater {
                 recovered,
             } => {
                 self.pipeline.replace(*snapshot);
+                self.follow_teams(setup);
                 if let Some(skills) = &self.skills {
                     skills.replace(setup.skills());
                 }
@@ -72,7 +81,15 @@ impl PipelineUpdater {
                 let event = event
                     .with_detail("the change is not valid; the last valid settings stay in force");
                 setup.record_event(&event.refused(error.code));
+                // The reason may be that the bundle of a new team was not fetched yet.
+                self.follow_teams(setup);
             }
+        }
+    }
+
+    fn follow_teams(&self, setup: &HostSetup) {
+        if let Some(refresh) = &self.teams {
+            refresh.lock().follow(setup);
         }
     }
 }

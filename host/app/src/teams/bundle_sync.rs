@@ -1,6 +1,7 @@
 //! Fetching of a team's newest bundle: everything is verified before it replaces the bundle in force, which otherwise
 //! stays as it is.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -68,6 +69,22 @@ impl SyncContext {
     /// A block `teams` is not valid.
     pub fn memberships(&self) -> Result<Vec<TeamMembership>, ToolError> {
         super::memberships(&self.settings.files)
+    }
+
+    /// Returns the memberships of this user, and those that are ignored because an administrator requires another team.
+    ///
+    /// # Errors
+    /// A block `teams` is not valid.
+    pub fn all_memberships(&self) -> Result<(Vec<TeamMembership>, Vec<TeamMembership>), ToolError> {
+        super::all_memberships(&self.settings.files)
+    }
+
+    /// Returns path and digest of each config file, without the bundles.
+    pub(super) fn file_digests(&self) -> Vec<(PathBuf, String)> {
+        let files = self.settings.files.iter();
+        files
+            .map(|file| (file.path.clone(), file.digest()))
+            .collect()
     }
 
     pub(super) fn user_dirs(&self) -> &UserDirs {

@@ -48,7 +48,22 @@ pub struct TeamMembership {
 /// # Errors
 /// A project or an environment variable sets `teams`, or a block is not complete.
 pub fn memberships(files: &[ConfigFile]) -> Result<Vec<TeamMembership>, ToolError> {
+    let (memberships, ignored) = all_memberships(files)?;
+    if let (Some(first), Some(ignored)) = (memberships.first(), ignored.first()) {
+        warn_ignored(first, ignored);
+    }
+    Ok(memberships)
+}
+
+/// Returns the memberships that count, as [`memberships`] does, and those that are ignored because of them.
+///
+/// # Errors
+/// Those of [`memberships`].
+pub fn all_memberships(
+    files: &[ConfigFile],
+) -> Result<(Vec<TeamMembership>, Vec<TeamMembership>), ToolError> {
     let mut memberships: Vec<TeamMembership> = Vec::new();
+    let mut ignored = Vec::new();
     for file in files {
         if !file.sets("teams") {
             continue;
@@ -72,11 +87,11 @@ pub fn memberships(files: &[ConfigFile]) -> Result<Vec<TeamMembership>, ToolErro
             continue;
         }
         match memberships.first() {
-            Some(first) if first.owner != membership.owner => warn_ignored(first, &membership),
+            Some(first) if first.owner != membership.owner => ignored.push(membership),
             _ => memberships.push(membership),
         }
     }
-    Ok(memberships)
+    Ok((memberships, ignored))
 }
 
 /// Warns once per process about a membership that does not count.
@@ -90,21 +105,30 @@ fn warn_ignored(required: &TeamMembership, ignored: &TeamMembership) {
     });
 }
 
-/// Returns the stored bundles as locations of config files, below those of administrators. Returns nothing if a config file
-/// is not valid.
-pub fn bundle_locations(user_dirs: &UserDirs, workspace: &WorkspaceFolder) -> Vec<ConfigLocation> {
+/// Returns all locations of config files, those of teams first and in the order in which they count, with the stored bundles
+/// among them. Leaves the bundles out if a config file is not valid.
+pub fn locations_with_bundles(
+    user_dirs: &UserDirs,
+    workspace: &WorkspaceFolder,
+) -> Vec<ConfigLocation> {
+    let mut locations = ConfigLocation::all_locations(user_dirs, workspace);
     let settings = MergedSettings::read_without_teams(user_dirs, workspace);
     let memberships = settings.and_then(|settings| memberships(&settings.files));
-    let memberships = memberships.unwrap_or_default().into_iter();
-    let locations = memberships.filter_map(|membership| {
-        let store = TeamStore::new(user_dirs, &membership.org_id).ok()?;
-        Some(ConfigLocation {
+    for membership in memberships.unwrap_or_default() {
+        let Ok(store) = TeamStore::new(user_dirs, &membership.org_id) else {
+            continue;
+        };
+        let is_above =
+            |location: &&ConfigLocation| location.owner.is_above_bundle(membership.owner);
+        let at = locations.iter().take_while(is_above).count();
+        let bundle = ConfigLocation {
             path: store.record_path(),
             shown: format!("team {}", membership.org_id),
             owner: ConfigOwner::JoinedTeam,
-        })
-    });
-    locations.collect()
+        };
+        locations.insert(at, bundle);
+    }
+    locations
 }
 
 impl TeamMembership {

@@ -1,6 +1,7 @@
 //! Refresh of bundles: in the background of long-running commands, and before a single call only if the bundle is too old
 //! or missing.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -26,34 +27,58 @@ const MAX_CHANGES: usize = 50;
 
 /// Background refresh of all teams. Dropping it stops the refresh.
 #[must_use]
-pub struct TeamRefresh(Vec<AbortHandle>);
+#[derive(Default)]
+pub struct TeamRefresh {
+    tasks: Vec<AbortHandle>,
+    /// Path and digest of each config file that the tasks were started for.
+    files: Vec<(PathBuf, String)>,
+}
 
 impl Drop for TeamRefresh {
     fn drop(&mut self) {
-        self.0.iter().for_each(AbortHandle::abort);
+        self.stop();
     }
 }
 
 /// Starts the refresh of the bundles of all teams in the background. The changed store is noticed like a changed config
 /// file.
 pub fn spawn_refresh(setup: &HostSetup) -> TeamRefresh {
-    if setup.settings.teams.is_empty() {
-        return TeamRefresh(Vec::new());
+    let mut refresh = TeamRefresh::default();
+    // Without a team, no file is read again.
+    if setup.settings.files.iter().any(|file| file.sets("teams")) {
+        refresh.follow(setup);
     }
-    let context = match SyncContext::new(setup) {
-        Ok(context) => context,
-        Err(error) => {
-            warn(error.message);
-            return TeamRefresh(Vec::new());
+    refresh
+}
+
+impl TeamRefresh {
+    /// Starts the refresh of teams that were joined meanwhile, and stops that of teams that were left. Also fetches a
+    /// bundle that is missing or damaged, with which the settings cannot be read.
+    pub fn follow(&mut self, setup: &HostSetup) {
+        // Config files that are not valid are reported with the settings.
+        let Ok(context) = SyncContext::new(setup) else {
+            return;
+        };
+        let Ok(memberships) = context.memberships() else {
+            return;
+        };
+        let files = context.file_digests();
+        if files == self.files {
+            return;
         }
-    };
-    let teams = setup.settings.teams.iter();
-    let tasks = teams.map(|team| {
-        let (context, membership) = (context.clone(), team.membership.clone());
-        let first = time_to_check(team, now());
-        tokio::spawn(refresh(context, membership, first)).abort_handle()
-    });
-    TeamRefresh(tasks.collect())
+        self.stop();
+        self.files = files;
+        for membership in memberships {
+            let team = TeamInForce::read(context.user_dirs(), membership.clone());
+            let first = team.map_or(Duration::ZERO, |team| time_to_check(&team, now()));
+            let task = tokio::spawn(refresh(context.clone(), membership, first));
+            self.tasks.push(task.abort_handle());
+        }
+    }
+
+    fn stop(&mut self) {
+        self.tasks.drain(..).for_each(|task| task.abort());
+    }
 }
 
 /// Returns the time until the next check of a team's bundle.

@@ -26,6 +26,9 @@ Examples:
         /// Id of the team, if there are several
         #[arg(value_name = "ORG")]
         org: Option<String>,
+        /// Leave without a question
+        #[arg(long)]
+        yes: bool,
     },
     #[command(flatten)]
     Authoring(TeamAuthoringCommand),

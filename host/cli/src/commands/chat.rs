@@ -46,7 +46,7 @@ pub async fn run(globals: &GlobalOptions, args: ChatArgs) -> CommandResult {
         ));
     }
     let setup = HostSetup::find_with_bundles(globals.workspace.as_deref(), false).await?;
-    let _refresh = spawn_refresh(&setup);
+    let refresh = spawn_refresh(&setup);
     let mut runtime = AgentRuntime::new(
         setup,
         args.model.as_deref(),
@@ -55,6 +55,7 @@ pub async fn run(globals: &GlobalOptions, args: ChatArgs) -> CommandResult {
         StartedCommand::Chat,
     )
     .await?;
+    runtime.refresh_teams(refresh);
     let mut conversation = match &args.resume {
         Some(id) => resume_conversation(&runtime, id.as_deref())?,
         None => new_conversation(&runtime.agent),

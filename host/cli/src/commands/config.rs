@@ -15,7 +15,7 @@ use crate::output::doctor::DoctorFinding;
 use crate::output::{BAD, FAINT, GOOD, ResultPrinter, WARN, styled, warn};
 use mimir::settings::{ConfigLocation, MergedSettings, environment};
 use mimir::setup::{self, HostSetup};
-use mimir::teams::bundle_locations;
+use mimir::teams::locations_with_bundles;
 use mimir::user_dirs::UserDirs;
 use mimir::workspace::WorkspaceFolder;
 
@@ -33,9 +33,7 @@ pub async fn run(globals: &GlobalOptions, command: ConfigCommand) -> CommandResu
             let variables = environment::read(&user_dirs.variables)?;
             let variables = variables.as_ref().map(|settings| settings.shown.as_str());
             let workspace = workspace()?;
-            let mut locations = ConfigLocation::all_locations(&user_dirs, &workspace);
-            let teams = locations.iter().take_while(|it| it.owner.is_team()).count();
-            locations.splice(teams..teams, bundle_locations(&user_dirs, &workspace));
+            let locations = locations_with_bundles(&user_dirs, &workspace);
             print_paths(printer, &locations, variables)?;
         }
         ConfigCommand::Get { key } => return key::get(globals, &key),

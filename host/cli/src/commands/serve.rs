@@ -19,7 +19,7 @@ use mimir::live_setup::{CHECK_INTERVAL, LiveSetup, PipelineUpdater};
 use mimir::servers;
 use mimir::setup::HostSetup;
 use mimir::skills::SkillResourceSource;
-use mimir::teams::spawn_refresh;
+use mimir::teams::{TeamRefresh, spawn_refresh};
 
 use super::interrupt::InterruptListener;
 
@@ -50,14 +50,14 @@ async fn stdio(
         line,
     } = StdioStreams::take_stdio()?;
     let setup = find_setup(globals, args).await?;
-    let _refresh = spawn_refresh(&setup);
+    let refresh = spawn_refresh(&setup);
     // If this fails, each call reports that it cannot be recorded.
     let _ = setup.workspace.make_state();
     let mut live = tokio::select! {
         live = start_live(setup) => live?,
         signal = interrupts.wait() => return Ok(ended_by(signal)),
     };
-    let (server, updater) = build_server(&live);
+    let (server, updater) = build_server(&live, refresh);
     let exit = Mutex::new(ExitReason::Done);
     let stop = async {
         tokio::select! {
@@ -106,7 +106,7 @@ async fn http(
 ) -> CommandResult {
     stderr_queue::detach_stderr();
     let setup = find_setup(globals, &args).await?;
-    let _refresh = spawn_refresh(&setup);
+    let refresh = spawn_refresh(&setup);
     if args.issuer.is_none() && !setup.settings.config.roles.is_empty() {
         note("`roles` of the settings are not applied: users have groups only with --issuer");
     }
@@ -123,7 +123,7 @@ async fn http(
         signal = interrupts.wait() => return Ok(ended_by(signal)),
     };
     options.extra_metrics = Some(crate::serve::cache_metrics(live.host()));
-    let (server, updater) = build_server(&live);
+    let (server, updater) = build_server(&live, refresh);
     let http = server.http(options)?;
     note(format_args!("mimir serves MCP at {url}"));
     let exit = Mutex::new(ExitReason::Done);
@@ -212,8 +212,8 @@ fn identity(setup: &HostSetup, args: ServeArgs, url: &str) -> Option<IdentityOpt
     })
 }
 
-/// Creates a server for the current tools, and the updater of its pipeline.
-fn build_server(live: &LiveSetup) -> (ToolServer, PipelineUpdater) {
+/// Creates a server for the current tools, and the updater of its pipeline and of the bundles of teams.
+fn build_server(live: &LiveSetup, refresh: TeamRefresh) -> (ToolServer, PipelineUpdater) {
     let setup = live.setup();
     let pipeline = setup.pipeline(live.snapshot(), remote_approver(setup.component_folder()));
     let approval_options = ApprovalOptions {
@@ -231,10 +231,9 @@ fn build_server(live: &LiveSetup) -> (ToolServer, PipelineUpdater) {
     )
     .waiting_for(live.described())
     .with_skills(Arc::clone(&skills) as Arc<dyn SkillSource>);
-    (
-        server,
-        PipelineUpdater::new(pipeline, live).with_skills(skills),
-    )
+    let mut updater = PipelineUpdater::new(pipeline, live).with_skills(skills);
+    updater.refresh_teams(refresh);
+    (server, updater)
 }
 
 /// Applies changes of tools, rules and grants to a server while it runs.

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use jiff::Timestamp;
 use mimir_core::text::visible;
 use mimir_core::{ToolError, ToolErrorCode};
 use mimir_registry::signature::VerifyingKey;
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::args::{GlobalOptions, TeamCommand, TeamJoinArgs};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
-use crate::output::team::{card_lines, print_status, status_row};
+use crate::output::team::{card_lines, card_value, expiry_warning, print_status, status_row};
 use crate::output::{note, warn};
 use crate::terminal;
 use mimir::setup::HostSetup;
@@ -28,7 +29,7 @@ pub async fn run(globals: &GlobalOptions, command: TeamCommand) -> CommandResult
         TeamCommand::Join(args) => join(globals, &args).await,
         TeamCommand::Status => status(globals),
         TeamCommand::Sync => sync(globals).await,
-        TeamCommand::Leave { org } => leave(globals, org.as_deref()),
+        TeamCommand::Leave { org, yes } => leave(globals, org.as_deref(), yes),
         TeamCommand::Authoring(command) => team_authoring::run(globals, command).await,
     }
 }
@@ -49,15 +50,19 @@ async fn join(globals: &GlobalOptions, args: &TeamJoinArgs) -> CommandResult {
     let plan = plan_join(&context, &args.reference, keys).await?;
     let org_id = &plan.membership.org_id;
     check_other_membership(&context, org_id)?;
+    let card = card_value(&plan)?;
+    if !printer.is_json() {
+        // Also with `--yes`: the log of a script then shows what it has joined.
+        card_lines(&plan)?.iter().for_each(note);
+    }
     if !args.yes {
-        let lines = card_lines(&plan)?;
         if printer.is_json() || !terminal::has_person() {
             let message = format!(
                 "the team `{org_id}` was not joined: joining needs a yes at a terminal, or --yes"
             );
-            return Err(ToolError::approval_denied(message).into());
+            let error = ToolError::approval_denied(message);
+            return Err(error.with_details(json!({ "bundle": card })).into());
         }
-        terminal::print_paged(&lines)?;
         let name = visible(&plan.bundle.team.name);
         if !terminal::confirm(&format!("Join {name}?"))? {
             let error = ToolError::approval_denied(format!("the team `{org_id}` was not joined"));
@@ -73,6 +78,7 @@ async fn join(globals: &GlobalOptions, args: &TeamJoinArgs) -> CommandResult {
         "signer": plan.signer_id,
         "expiresAt": plan.bundle.expires_at.to_string(),
         "reference": plan.membership.reference,
+        "bundle": card,
     });
     let name = visible(&plan.bundle.team.name);
     printer.print_done(
@@ -137,7 +143,8 @@ fn status(globals: &GlobalOptions) -> CommandResult {
     let (setup, context) = find_context(globals)?;
     let mut rows: Vec<Value> = Vec::new();
     let mut is_healthy = true;
-    for membership in context.memberships()? {
+    let (memberships, ignored) = context.all_memberships()?;
+    for membership in memberships {
         let team = TeamInForce::read(&setup.user_dirs, membership.clone());
         let row = status_row(&membership, team.as_ref());
         is_healthy &= row["problem"].is_null();
@@ -146,15 +153,42 @@ fn status(globals: &GlobalOptions) -> CommandResult {
     let is_empty = rows.is_empty();
     globals
         .printer()
-        .print_result(&json!({ "teams": rows }), |out| print_status(out, &rows))?;
+        .print_result(&status_value(&rows, &ignored), |out| {
+            print_status(out, &rows)
+        })?;
+    if !globals.json {
+        for membership in &ignored {
+            let org_id = &membership.org_id;
+            note(format_args!(
+                "your membership in the team `{org_id}` ({}) is ignored; `mimir team leave {org_id}` removes it",
+                membership.shown
+            ));
+        }
+    }
     if is_empty && !globals.json {
         note("you are a member of no team; `mimir team join REF --key KEY` joins one");
     }
     Ok(ExitReason::done_if(is_healthy))
 }
 
+/// Returns the status as JSON. `ignored` is left out if it is empty.
+fn status_value(rows: &[Value], ignored: &[TeamMembership]) -> Value {
+    let mut value = json!({ "teams": rows });
+    if !ignored.is_empty() {
+        let ignored = ignored.iter();
+        let ignored = ignored.map(|membership| {
+            json!({
+                "orgId": membership.org_id, "reference": membership.reference,
+                "setBy": membership.shown,
+            })
+        });
+        value["ignored"] = ignored.collect();
+    }
+    value
+}
+
 async fn sync(globals: &GlobalOptions) -> CommandResult {
-    let (_, context) = find_context(globals)?;
+    let (setup, context) = find_context(globals)?;
     let memberships = context.memberships()?;
     if memberships.is_empty() {
         let message = "you are a member of no team; `mimir team join REF --key KEY` joins one";
@@ -179,6 +213,14 @@ async fn sync(globals: &GlobalOptions) -> CommandResult {
     globals
         .printer()
         .print_result(&json!({ "teams": rows }), |out| print_synced(out, &rows))?;
+    if !globals.json {
+        let teams = memberships.iter();
+        let teams = teams.filter_map(|it| TeamInForce::read(&setup.user_dirs, it.clone()).ok());
+        let now = Timestamp::now();
+        teams
+            .filter_map(|team| expiry_warning(&team, now))
+            .for_each(warn);
+    }
     Ok(ExitReason::Done)
 }
 
@@ -214,31 +256,58 @@ fn print_synced(out: &mut dyn Write, rows: &[Value]) -> io::Result<()> {
     Ok(())
 }
 
-fn leave(globals: &GlobalOptions, org: Option<&str>) -> CommandResult {
+/// Leaves a team. A person at the terminal is asked first; a script is not, as leaving grants nothing that it could not
+/// also write to the config file.
+fn leave(globals: &GlobalOptions, org: Option<&str>, yes: bool) -> CommandResult {
     let (setup, context) = find_context(globals)?;
-    let memberships = context.memberships()?;
-    let chosen: Vec<&TeamMembership> = memberships
-        .iter()
-        .filter(|membership| org.is_none_or(|org| membership.org_id == org))
-        .collect();
+    let (memberships, ignored) = context.all_memberships()?;
+    // Also a membership that does not count is in the user's file, and can be removed from it.
+    let all = memberships.iter().chain(&ignored);
+    let chosen: Vec<&TeamMembership> = match org {
+        Some(org) => all.filter(|membership| membership.org_id == org).collect(),
+        None => match all.clone().find(|membership| !membership.is_required()) {
+            Some(own) => vec![own],
+            None => all.collect(),
+        },
+    };
     let membership = match chosen.as_slice() {
         [] => {
-            return Err(CommandFailure::usage(
-                "you are not a member of this team; `mimir team status` lists the teams",
-            ));
+            let message = match org {
+                Some(org) => format!("you are not a member of the team `{}`", visible(org)),
+                None => "you are a member of no team".to_owned(),
+            };
+            let known: Vec<&str> = memberships.iter().chain(&ignored).map(id_of).collect();
+            let known = if known.is_empty() {
+                String::new()
+            } else {
+                format!(": your teams are {}", known.join(", "))
+            };
+            return Err(CommandFailure::usage(format!("{message}{known}")));
         }
         [one] => one,
-        [.., own] if !own.is_required() => own,
         _ => {
             return Err(CommandFailure::usage(
                 "there are several teams: name one, as in `mimir team leave ORG`",
             ));
         }
     };
-    leave_team(&setup, &context, membership)?;
     let org_id = &membership.org_id;
+    let asks = !yes && !globals.json && !membership.is_required() && terminal::has_person();
+    if asks
+        && !terminal::confirm(&format!(
+            "Leave the team {org_id}? Its settings and tools are removed."
+        ))?
+    {
+        let error = ToolError::approval_denied(format!("the team `{org_id}` was not left"));
+        return Err(error.into());
+    }
+    leave_team(&setup, &context, membership)?;
     globals.printer().print_done(
         &json!({ "left": org_id }),
         format_args!("left the team {org_id}"),
     )
+}
+
+fn id_of(membership: &TeamMembership) -> &str {
+    &membership.org_id
 }

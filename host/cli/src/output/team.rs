@@ -2,12 +2,14 @@
 
 use std::io::{self, Write};
 
+use jiff::Timestamp;
 use mimir_core::ToolError;
 use mimir_core::text::{bytes, visible};
 use mimir_registry::team::{BundledTool, TeamBundle};
 use serde_json::{Value, json};
 
-use super::{BAD, FAINT, GOOD, STRONG, indented, styled};
+use super::dates::{json_time_with_distance, time_with_distance};
+use super::{BAD, FAINT, GOOD, STRONG, WARN, indented, styled};
 use mimir::team_authoring::granted_rights;
 use mimir::teams::{JoinPlan, TeamInForce, TeamMembership, allowed_lines, enforced_lines};
 
@@ -25,6 +27,7 @@ pub fn card_lines(plan: &JoinPlan) -> Result<Vec<String>, ToolError> {
         signer_id,
         ..
     } = plan;
+    let now = Timestamp::now();
     let mut lines = vec![
         styled(STRONG, format_args!("Team {}", visible(&bundle.team.name))),
         field("id", &bundle.team.org_id),
@@ -32,9 +35,13 @@ pub fn card_lines(plan: &JoinPlan) -> Result<Vec<String>, ToolError> {
         field("signed by", &format!("key {signer_id}")),
         field(
             "version",
-            &format!("{}, of {}", bundle.version, bundle.issued_at),
+            &format!(
+                "{}, of {}",
+                bundle.version,
+                time_with_distance(bundle.issued_at, now)
+            ),
         ),
-        field("valid until", &bundle.expires_at.to_string()),
+        field("valid until", &time_with_distance(bundle.expires_at, now)),
     ];
     let enforced = enforced_lines(bundle)?;
     let enforced = if enforced.is_empty() {
@@ -105,6 +112,63 @@ fn tool_lines(tool: &BundledTool) -> Vec<String> {
     lines
 }
 
+/// Returns the facts on the card for JSON.
+///
+/// # Errors
+/// The settings of the bundle are not valid.
+pub fn card_value(plan: &JoinPlan) -> Result<Value, ToolError> {
+    let JoinPlan {
+        membership,
+        bundle,
+        signer_id,
+        ..
+    } = plan;
+    // A bundle whose settings are not valid is not joined.
+    enforced_lines(bundle)?;
+    let mut card = json!({
+        "orgId": bundle.team.org_id,
+        "reference": membership.reference,
+        "settings": bundle.settings,
+    });
+    add_bundle_facts(&mut card, bundle, signer_id);
+    Ok(card)
+}
+
+/// Adds what a bundle contains, enforces and allows.
+fn add_bundle_facts(row: &mut Value, bundle: &TeamBundle, signer_id: &str) {
+    row["name"] = bundle.team.name.clone().into();
+    row["version"] = bundle.version.into();
+    row["signer"] = signer_id.into();
+    row["issuedAt"] = bundle.issued_at.to_string().into();
+    row["expiresAt"] = bundle.expires_at.to_string().into();
+    row["enforces"] = json!(enforced_lines(bundle).unwrap_or_default());
+    row["allows"] = json!(allowed_lines(bundle).unwrap_or_default());
+    row["tools"] = bundle.tools.iter().map(tool_value).collect();
+    for (key, files) in [
+        ("workers", &bundle.workers),
+        ("prompts", &bundle.prompts),
+        ("skills", &bundle.skills),
+    ] {
+        row[key] = files.iter().map(|file| file.path.clone()).collect();
+    }
+}
+
+/// Returns a tool of a bundle for JSON. `rights` is missing if the team grants none.
+fn tool_value(tool: &BundledTool) -> Value {
+    let mut value = json!({ "file": tool.file, "enforced": tool.enforced });
+    if let Some(reference) = &tool.reference {
+        value["reference"] = reference.clone().into();
+    }
+    if let Some(signer) = &tool.signer {
+        value["signer"] = signer.to_string().into();
+    }
+    if let Some(grant) = &tool.grant {
+        value["rights"] = json!(granted_rights(tool));
+        value["withheld"] = json!(grant.withheld);
+    }
+    value
+}
+
 /// Returns the status of a team for JSON and text.
 pub fn status_row(membership: &TeamMembership, team: Result<&TeamInForce, &ToolError>) -> Value {
     let mut row = json!({
@@ -126,29 +190,13 @@ pub fn status_row(membership: &TeamMembership, team: Result<&TeamInForce, &ToolE
     };
     let bundle: &TeamBundle = &team.bundle;
     let next = team.checked_at.checked_add(jiff_span(membership));
-    row["name"] = bundle.team.name.clone().into();
-    row["version"] = bundle.version.into();
-    row["signer"] = team.signer_id.clone().into();
-    row["issuedAt"] = bundle.issued_at.to_string().into();
-    row["expiresAt"] = bundle.expires_at.to_string().into();
+    add_bundle_facts(&mut row, bundle, &team.signer_id);
     row["checkedAt"] = team.checked_at.to_string().into();
     row["nextCheck"] = next.map(|next| next.to_string()).unwrap_or_default().into();
-    row["enforces"] = json!(enforced_lines(bundle).unwrap_or_default());
-    row["allows"] = json!(allowed_lines(bundle).unwrap_or_default());
-    let tools = bundle.tools.iter();
-    let tools = tools.map(|tool| json!({ "file": tool.file, "enforced": tool.enforced }));
-    row["tools"] = tools.collect();
-    row["workers"] = bundle
-        .workers
-        .iter()
-        .map(|file| file.path.clone())
-        .collect();
-    row["prompts"] = bundle
-        .prompts
-        .iter()
-        .map(|file| file.path.clone())
-        .collect();
     row["lastFault"] = json!(team.last_fault);
+    if let Some(warning) = expiry_warning(team, Timestamp::now()) {
+        row["warning"] = warning.into();
+    }
     row["problem"] = match (
         team.outdated_now(),
         team.store().damaged_blobs(bundle).len(),
@@ -163,13 +211,28 @@ pub fn status_row(membership: &TeamMembership, team: Result<&TeamInForce, &ToolE
     row
 }
 
+/// Returns the warning about a bundle that expires soon; `None` if it does not, or has expired already.
+pub fn expiry_warning(team: &TeamInForce, now: Timestamp) -> Option<String> {
+    let bundle = &team.bundle;
+    if !bundle.expires_soon(now) || bundle.expires_at <= now {
+        return None;
+    }
+    Some(format!(
+        "the bundle expires at {}, and then the team's tools are refused: `mimir team sync` gets a newer one, \
+         or ask the team's administrator to publish again (`mimir team publish`)",
+        time_with_distance(bundle.expires_at, now)
+    ))
+}
+
 fn jiff_span(membership: &TeamMembership) -> jiff::SignedDuration {
     jiff::SignedDuration::try_from(membership.refresh).unwrap_or_default()
 }
 
 /// Prints the status of all teams.
 pub fn print_status(out: &mut dyn Write, rows: &[Value]) -> io::Result<()> {
+    let now = Timestamp::now();
     for row in rows {
+        let time = |key: &str| json_time_with_distance(row[key].as_str().unwrap_or_default(), now);
         let text = |key: &str| visible(row[key].as_str().unwrap_or_default());
         let (style, mark) = if row["problem"].is_null() {
             (GOOD, "✓")
@@ -185,6 +248,10 @@ pub fn print_status(out: &mut dyn Write, rows: &[Value]) -> io::Result<()> {
         if !row["problem"].is_null() {
             writeln!(out, "{}", indented(&text("problem"), 2))?;
         }
+        if !row["warning"].is_null() {
+            let warning = indented(&text("warning"), 2);
+            writeln!(out, "{}", styled(WARN, warning))?;
+        }
         let required = if row["required"] == true {
             ", for every user of this machine"
         } else {
@@ -197,10 +264,10 @@ pub fn print_status(out: &mut dyn Write, rows: &[Value]) -> io::Result<()> {
             ),
             ("version", row["version"].to_string()),
             ("signed by", format!("key {}", text("signer"))),
-            ("valid until", text("expiresAt")),
+            ("valid until", time("expiresAt")),
             (
                 "checked",
-                format!("{}, next {}", text("checkedAt"), text("nextCheck")),
+                format!("{}; next {}", time("checkedAt"), time("nextCheck")),
             ),
             (
                 "last fault",
@@ -212,7 +279,7 @@ pub fn print_status(out: &mut dyn Write, rows: &[Value]) -> io::Result<()> {
             }
         }
         let mut lines = Vec::new();
-        for title in ["enforces", "allows", "workers", "prompts"] {
+        for title in ["enforces", "allows", "workers", "prompts", "skills"] {
             let entries = row[title].as_array().into_iter().flatten();
             let entries: Vec<String> = entries
                 .filter_map(|it| Some(it.as_str()?.to_owned()))

@@ -143,3 +143,112 @@ fn team_key_file_of_the_machine_that_others_can_write_is_refused() {
         error.message
     );
 }
+
+#[test]
+fn team_files_are_listed_in_the_order_in_which_they_count() {
+    use ConfigOwner::{JoinedTeam, Machine as MachineFile, NamedTeam, Project, User};
+    let machine = Machine::new("");
+    let owners = |machine: &Machine| -> Vec<ConfigOwner> {
+        let locations = locations_with_bundles(&machine.user_dirs, &machine.workspace);
+        locations.iter().map(|location| location.owner).collect()
+    };
+    assert_eq!(
+        owners(&machine),
+        [MachineFile, JoinedTeam, NamedTeam, User, Project]
+    );
+    let pem = machine.key.verifying_key().to_pem();
+    machine.write("team.yml", "");
+    for name in ["named.yml", "user/config.yml"] {
+        machine.write("named.yml", "");
+        machine.write(name, &block("acme", &pem));
+        assert_eq!(
+            owners(&machine),
+            [MachineFile, NamedTeam, JoinedTeam, User, Project],
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn team_source_in_the_machine_file_does_not_mean_a_team_of_the_user() {
+    let machine = Machine::new("");
+    let pem = machine.key.verifying_key().to_pem();
+    let only = "enforcement: {allowTools: ['source:teams']}\n";
+    let refusal = |org_id: &str| {
+        let mut tool = mimir_core::Tool::new(
+            mimir_core::tool::ToolDefinition {
+                name: mimir_core::ToolName::new("scan").unwrap(),
+                title: None,
+                description: String::new(),
+                group: mimir_core::ToolGroup::System,
+                input_schema: mimir_core::Schema::parse("{\"type\": \"object\"}").unwrap(),
+                output_schema: None,
+                approval: mimir_core::Decision::Allow,
+                silent: false,
+                risk: mimir_core::RiskLevel::Low,
+                hints: mimir_core::ToolHints::default(),
+                needs: mimir_core::Needs::default(),
+            },
+            mimir_core::ToolSource::Teams,
+            std::sync::Arc::new(mimir_core::tool::ToolOrigin {
+                location: format!("team:{org_id}/scan.wasm"),
+                ..mimir_core::tool::ToolOrigin::default()
+            }),
+            mimir_core::tool::ToolTrust::Trusted,
+            std::sync::Arc::new(NoBackend),
+        );
+        tool.enforced = true;
+        let policy = machine.read().unwrap().policy().unwrap();
+        policy.refusal(&tool).map(|reason| reason.text)
+    };
+    machine.write("team.yml", &format!("{only}{}", block("acme", &pem)));
+    assert_eq!(refusal("acme"), None);
+    // Without a team of the machine, one that the user has joined, or named by a variable, does not take its place.
+    machine.write("team.yml", only);
+    for name in ["user/config.yml", "named.yml"] {
+        machine.write(name, &block("acme", &pem));
+        let text = refusal("acme").unwrap();
+        assert!(text.contains("does not require"), "{name}: {text}");
+    }
+    // The same line in a file that a variable names means the team that this file requires.
+    machine.write("team.yml", "");
+    machine.write("named.yml", &format!("{only}{}", block("acme", &pem)));
+    assert_eq!(refusal("acme"), None);
+    machine.write("named.yml", only);
+    machine.write("user/config.yml", &block("acme", &pem));
+    assert!(refusal("acme").is_some());
+    machine.write("named.yml", "");
+    machine.write("user/config.yml", &format!("{only}{}", block("acme", &pem)));
+    assert_eq!(refusal("acme"), None);
+}
+
+/// A backend that is never called.
+struct NoBackend;
+
+impl mimir_core::Backend for NoBackend {
+    fn run(
+        &self,
+        _: mimir_core::pipeline::Approved,
+    ) -> mimir_core::BoxFuture<'_, mimir_core::RawResult> {
+        unreachable!("the tool is not called")
+    }
+}
+
+#[test]
+fn team_membership_that_is_ignored_is_listed() {
+    let machine = Machine::new("");
+    let pem = machine.key.verifying_key().to_pem();
+    machine.put("own", "");
+    machine.write("user/config.yml", &block("own", &pem));
+    let settings =
+        MergedSettings::read_without_teams(&machine.user_dirs, &machine.workspace).unwrap();
+    let (counting, ignored) = all_memberships(&settings.files).unwrap();
+    let ids = |memberships: &[TeamMembership]| -> Vec<String> {
+        let ids = memberships.iter().map(|membership| &membership.org_id);
+        ids.cloned().collect()
+    };
+    assert_eq!(
+        (ids(&counting), ids(&ignored)),
+        (vec!["acme".to_owned()], vec!["own".to_owned()])
+    );
+}

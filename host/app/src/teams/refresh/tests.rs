@@ -91,3 +91,127 @@ fn team_refresh_follows_refresh_minutes() {
     let (_home, team) = member("maxAgeHours: 1", checked);
     assert_eq!(time_to_check(&team, checked).as_secs(), 3600);
 }
+
+/// A bundle of the team `acme` in a folder, and a setup whose user may join it.
+struct Publication {
+    home: tempfile::TempDir,
+    key: SigningKey,
+}
+
+impl Publication {
+    fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        for folder in ["bundle", "work/.mimir", "user"] {
+            std::fs::create_dir_all(home.path().join(folder)).unwrap();
+        }
+        Self {
+            home,
+            key: SigningKey::generate(KeyAlgorithm::Ed25519).unwrap(),
+        }
+    }
+
+    fn publish(&self, version: u64) {
+        let identity = TeamIdentity {
+            org_id: "acme".to_owned(),
+            name: "Acme".to_owned(),
+        };
+        let bundle = TeamBundle::new(
+            version,
+            identity,
+            "2026-01-01T00:00:00Z".parse().unwrap(),
+            "9000-01-01T00:00:00Z".parse().unwrap(),
+        );
+        let payload = bundle.to_payload().unwrap();
+        let envelope = DsseEnvelope::sign(BUNDLE_PAYLOAD_TYPE, &payload, &self.key).unwrap();
+        let path = self.home.path().join("bundle/team.json");
+        std::fs::write(path, envelope.to_json().unwrap()).unwrap();
+    }
+
+    fn user_dirs(&self) -> UserDirs {
+        UserDirs {
+            config: Some(self.home.path().join("user")),
+            ..UserDirs::default()
+        }
+    }
+
+    fn configure(&self, text: &str) {
+        std::fs::write(self.home.path().join("user/config.yml"), text).unwrap();
+    }
+
+    fn join(&self) {
+        let folder = self.home.path().join("bundle").display().to_string();
+        let block = serde_json::json!({"teams": {"enabled": true, "orgId": "acme", "reference": folder,
+            "keys": [self.key.verifying_key().to_pem()], "refreshMinutes": 1}});
+        self.configure(&block.to_string());
+    }
+
+    fn setup(&self) -> HostSetup {
+        let work = self.home.path().join("work");
+        let workspace = crate::workspace::WorkspaceFolder::find(Some(&work)).unwrap();
+        let user_dirs = self.user_dirs();
+        let settings =
+            crate::settings::MergedSettings::read_without_teams(&user_dirs, &workspace).unwrap();
+        HostSetup::from_parts(user_dirs, workspace, settings)
+    }
+
+    /// Waits until this version is in force.
+    async fn wait_for(&self, version: u64) {
+        let store = TeamStore::new(&self.user_dirs(), "acme").unwrap();
+        loop {
+            if let Ok(Some(record)) = store.record()
+                && record.version == version
+            {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn team_refresh_follows_a_team_that_is_joined_and_left_while_it_runs() {
+    let publication = Publication::new();
+    publication.publish(1);
+    let setup = publication.setup();
+    let mut running = spawn_refresh(&setup);
+    assert!(running.tasks.is_empty());
+    // Joined after the start: even a bundle that is missing is fetched.
+    publication.join();
+    running.follow(&setup);
+    assert_eq!(running.tasks.len(), 1);
+    publication.wait_for(1).await;
+    // Unchanged files do not restart anything, so that a check in progress is not lost.
+    let files = running.files.clone();
+    let id = running.tasks[0].id();
+    running.follow(&setup);
+    assert_eq!((running.tasks[0].id(), &running.files), (id, &files));
+    // An invalid file stops nothing: it is reported with the settings.
+    publication.configure("teams: [");
+    running.follow(&setup);
+    assert_eq!(running.tasks.len(), 1);
+    publication.configure("");
+    running.follow(&setup);
+    assert!(running.tasks.is_empty());
+}
+
+#[tokio::test]
+async fn team_refresh_takes_a_bundle_that_is_published_while_it_runs() {
+    let publication = Publication::new();
+    publication.publish(1);
+    publication.join();
+    let running = spawn_refresh(&publication.setup());
+    assert_eq!(running.tasks.len(), 1);
+    publication.wait_for(1).await;
+    drop(running);
+    publication.publish(2);
+    // A minute later, the bundle is checked at once.
+    let store = TeamStore::new(&publication.user_dirs(), "acme").unwrap();
+    let mut record = store.record().unwrap().unwrap();
+    record.checked_at = now() - SignedDuration::from_mins(2);
+    let lock = store.lock().unwrap();
+    store.write_record(&record).unwrap();
+    drop(lock);
+    let running = spawn_refresh(&publication.setup());
+    assert_eq!(running.tasks.len(), 1);
+    publication.wait_for(2).await;
+}
