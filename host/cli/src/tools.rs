@@ -22,6 +22,7 @@ mod advice;
 mod list;
 mod search;
 mod switch;
+mod team_origin;
 mod token_costs;
 mod token_spending;
 mod tool_lookup;
@@ -31,6 +32,7 @@ pub use advice::CostAdvice;
 pub use list::{ToolList, ToolRow};
 pub use search::{ToolMatch, search as search_tools, words_of};
 pub use switch::{SwitchReport, disable, enable};
+pub use team_origin::{TeamOrigin, team_at};
 pub use token_costs::{TokenCost, TokenCosts};
 pub use token_spending::TokenSpending;
 pub use tool_lookup::{is_file, is_named};
@@ -118,6 +120,8 @@ pub struct ToolDetails {
     pub stored: Option<PluginStorageInfo>,
     /// The source of the plugin's file, if the lock file has one.
     pub installed_from: Option<InstalledSource>,
+    /// The team whose bundle has the tool, if one has.
+    pub team: Option<TeamOrigin>,
 }
 
 /// Data that a plugin stores between calls.
@@ -137,6 +141,7 @@ impl ToolDetails {
             calls: last_calls(setup, tool),
             stored: PluginStorageInfo::for_location(setup, &tool.origin.location),
             installed_from: installed_from(setup, &tool.origin.location),
+            team: TeamOrigin::of_tool(setup, tool),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::grants::{self, Grant};
+use mimir_core::text::visible;
 use mimir_core::tool::ToolTrust;
 use mimir_core::{Decision, Registry, Tool, ToolError, ToolSource};
 use serde_json::json;
@@ -17,8 +18,9 @@ use crate::output::{ResultPrinter, grant, note};
 use crate::terminal;
 use mimir::approval_store::UserApprovalStore;
 use mimir::setup::HostSetup;
+use mimir::teams::TeamInForce;
 
-use crate::tools::is_file;
+use crate::tools::{is_file, team_at};
 
 mod named_rights;
 mod policy_file;
@@ -255,6 +257,9 @@ pub async fn revoke(globals: &GlobalOptions, name: &str) -> CommandResult {
         );
     }
     if !revoked? {
+        if let Some(team) = team_at(&setup, &location) {
+            return Err(team_grant_error(&setup, team, &location).await);
+        }
         let error = ToolError::not_found(format!("{location} has no grant"));
         return Err(error.into());
     }
@@ -262,6 +267,37 @@ pub async fn revoke(globals: &GlobalOptions, name: &str) -> CommandResult {
         &json!({ "revoked": location }),
         format_args!("revoked the grant of {location}"),
     )
+}
+
+/// Creates the error about a grant that the bundle of a team contains, with the ways to refuse it.
+async fn team_grant_error(setup: &HostSetup, team: &TeamInForce, location: &str) -> CommandFailure {
+    let registry = setup.registry().await.into_registry();
+    let mut tools = registry.tools().iter();
+    let tool = tools.find(|tool| tool.origin.location == location);
+    let (team_name, org_id) = (visible(&team.bundle.team.name), &team.membership.org_id);
+    let message = format!(
+        "{} has no grant of yours: the team {team_name} ({org_id}) grants its rights in its signed bundle",
+        visible(location)
+    );
+    let mut remedies = Vec::new();
+    if let Some(tool) = tool {
+        let name = tool.name();
+        remedies.push(format!(
+            "to be asked before each call: `mimir config set tools.{name}.approval ask`"
+        ));
+        if !tool.enforced {
+            remedies.push(format!(
+                "or, to refuse the tool: `mimir tools disable {name}`"
+            ));
+        }
+    }
+    if team.membership.is_required() {
+        remedies.push("or ask the administrator of the team".to_owned());
+    } else {
+        remedies.push(format!("or leave the team: `mimir team leave {org_id}`"));
+    }
+    let error = ToolError::not_found(message);
+    error.with_remedies(remedies).into()
 }
 
 /// Returns the location of the plugin whose grant is named. The grant may exist although the file was removed, or the

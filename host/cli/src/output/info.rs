@@ -16,7 +16,9 @@ use serde_json::Value;
 
 use crate::args::DefinitionFormat;
 use crate::exit::CommandResult;
-use crate::tools::{InstalledSource, PastCall, PluginStorageInfo, TokenCost, ToolDetails};
+use crate::tools::{
+    InstalledSource, PastCall, PluginStorageInfo, TeamOrigin, TokenCost, ToolDetails,
+};
 
 use super::{BAD, FAINT, GOOD, ResultPrinter, STRONG, columns, styled};
 
@@ -65,6 +67,9 @@ struct ToolInfo<'a> {
     /// The reason why the signer in the lock file is not verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     source_problem: Option<&'a str>,
+    /// The team whose bundle has the tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    team: Option<&'a TeamOrigin>,
     #[serde(skip)]
     installed_source: Option<&'a InstalledSource>,
 }
@@ -133,6 +138,7 @@ impl<'a> ToolInfo<'a> {
                 .as_ref()
                 .and_then(|source| source.signer.as_ref().err())
                 .map(String::as_str),
+            team: details.team.as_ref(),
             installed_source: details.installed_from.as_ref(),
             cost: details
                 .costs
@@ -205,6 +211,9 @@ fn print_text(out: &mut dyn Write, tool: &Tool, info: &ToolInfo<'_>) -> io::Resu
         &format!("{} {}", visible(info.plugin), visible(info.version)),
     )?;
     print_field("Digest:", &format!("sha256 {}", info.digest))?;
+    for (name, value) in info.team.map(TeamOrigin::fields).unwrap_or_default() {
+        print_field(name, &value)?;
+    }
     if let Some(source) = info.installed_source {
         for (name, value) in source_fields(source, info.digest) {
             print_field(name, &value)?;

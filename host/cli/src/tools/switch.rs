@@ -5,7 +5,7 @@
 
 use mimir_core::pipeline::PipelineSnapshot;
 use mimir_core::text::visible;
-use mimir_core::{Policy, Tool, ToolName};
+use mimir_core::{Policy, Tool, ToolError, ToolName};
 use serde::Serialize;
 
 use crate::args::DefinitionFormat;
@@ -14,7 +14,7 @@ use crate::output::note;
 use mimir::settings::{self, ConfigEdit, ConfigFile, ConfigOwner};
 use mimir::setup::HostSetup;
 
-use super::{TokenCosts, command_refusal};
+use super::{TeamOrigin, TokenCosts, command_refusal};
 
 /// Result of switching.
 #[derive(Serialize)]
@@ -47,11 +47,17 @@ pub fn enable(
     let files_off: Vec<(&ConfigFile, String)> = files
         .filter_map(|file| Some((file, name_set_to(file, tool, false)?)))
         .collect();
-    let is_off_by_team = files_off.iter().any(|(file, _)| file.owner.is_team());
-    if is_off_by_team || setup.settings.is_denied_by_team(tool)? {
-        return Err(command_refusal(format!(
-            "Cannot enable tool: {name} (enforced by enterprise policy)"
-        )));
+    let off_by_team = files_off.iter().find(|(file, _)| file.owner.is_team());
+    if off_by_team.is_some() || setup.settings.is_denied_by_team(tool)? {
+        let by = match (off_by_team, &refusal) {
+            (Some((file, key)), _) => format!("{} sets tools.{key}.enabled: false", file.shown),
+            (None, Some(reason)) => format!("{} ({})", reason.text, reason.source),
+            (None, None) => "a team refuses it".to_owned(),
+        };
+        return Err(enforced_refusal(
+            format!("Cannot enable tool: {name} (enforced by enterprise policy)"),
+            format!("{}: ask the administrator of the team", visible(&by)),
+        ));
     }
     if let Some((file, _)) = files_off
         .iter()
@@ -112,15 +118,22 @@ pub fn disable(
     costs: &mut TokenCosts,
 ) -> CommandResult<SwitchReport> {
     let name = tool.name();
-    if tool.enforced
-        || setup
-            .settings
-            .team()
-            .any(|file| is_set_to(file, tool, true))
-    {
-        return Err(command_refusal(format!(
-            "Cannot disable tool: {name} (enforced by enterprise policy)"
-        )));
+    let mut team_files = setup.settings.team();
+    let enabling = team_files.find_map(|file| Some((file, name_set_to(file, tool, true)?)));
+    if tool.enforced || enabling.is_some() {
+        let origin = TeamOrigin::of_tool(setup, tool).filter(|origin| origin.enforced);
+        let remedy = match (origin, enabling) {
+            (Some(origin), _) => origin.remedy_for_enforced(),
+            (None, Some((file, key))) => format!(
+                "{} sets tools.{key}.enabled: true: ask the administrator of the team",
+                visible(&file.shown)
+            ),
+            (None, None) => "ask the administrator of the team".to_owned(),
+        };
+        return Err(enforced_refusal(
+            format!("Cannot disable tool: {name} (enforced by enterprise policy)"),
+            remedy,
+        ));
     }
     let changed = snapshot.policy.is_enabled(tool);
     let mut files = Vec::new();
@@ -164,8 +177,10 @@ fn cost(policy: &Policy, tool: &Tool, costs: &mut TokenCosts) -> i64 {
     }
 }
 
-fn is_set_to(file: &ConfigFile, tool: &Tool, enabled: bool) -> bool {
-    name_set_to(file, tool, enabled).is_some()
+/// Creates the error about a tool that a team does not let users switch. `remedy` names the team.
+fn enforced_refusal(message: String, remedy: String) -> CommandFailure {
+    let error = ToolError::policy_denied(message);
+    error.with_remedies([remedy]).into()
 }
 
 /// Returns the name under which this file sets `enabled` of the tool to this value.
