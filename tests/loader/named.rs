@@ -139,6 +139,55 @@ fn grant_exposes_the_named_variables_and_settings() {
 }
 
 #[test]
+fn grant_of_a_missing_folder_does_not_stop_the_tool() {
+    let kit = kit(&Needs {
+        files: vec![
+            named_folder("docs", DirectoryAccess::Read),
+            named_folder("made/deep", DirectoryAccess::ReadWrite),
+            named_folder("missing", DirectoryAccess::Read),
+        ],
+        ..Needs::default()
+    });
+    assert_eq!(read(&kit, "docs/a.txt").text(), "docs");
+    let wrote = write(&kit, "made/deep/b.txt");
+    assert!(wrote.is_ok(), "{}", wrote.text());
+    assert_eq!(read(&kit, "made/deep/b.txt").text(), "new");
+    // A folder to read is not created.
+    let outcome = read(&kit, "missing/a.txt");
+    let error = outcome.result().unwrap_err();
+    assert!(
+        error.message.contains("`missing`") && error.message.contains("does not exist"),
+        "{error}"
+    );
+    assert!(
+        error.remedies[0].contains("create the folder `missing`"),
+        "{error:?}"
+    );
+    assert!(!kit.path().join("missing").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn grant_creates_no_folder_through_a_link() {
+    let outside = tempfile::tempdir().unwrap();
+    let kit = kit(&Needs {
+        files: vec![named_folder("away/new", DirectoryAccess::ReadWrite)],
+        ..Needs::default()
+    });
+    std::os::unix::fs::symlink(outside.path(), kit.path().join("away")).unwrap();
+    let outcome = write(&kit, "away/new/b.txt");
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, ToolErrorCode::PermissionDenied);
+    assert!(error.message.contains("symbolic link"), "{error}");
+    assert!(
+        error.remedies[0].contains("replace the link"),
+        "{:?}",
+        error.remedies
+    );
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn grant_ends_when_the_build_changes() {
     let kit = Testkit::new(guests::FOREIGN_FILES.path).unwrap();
     let tools = kit.tools();

@@ -16,8 +16,8 @@ use crate::call::{self, PreparedComponent};
 use crate::convert;
 use crate::describe::ComponentKind;
 use crate::fs::{
-    GuardedFs, GuestMount, MountQuota, MountTracking, TOOL_WITHOUT_UNDO, UndoCopies, UndoRecorder,
-    UndoScope, UndoTarget, content_digest, read_files_state, read_text, real_path,
+    GuardedFs, GuestMount, MountError, MountQuota, MountTracking, TOOL_WITHOUT_UNDO, UndoCopies,
+    UndoRecorder, UndoScope, UndoTarget, content_digest, read_files_state, read_text, real_path,
 };
 use crate::host::WasmHost;
 use crate::http::GuestNetwork;
@@ -282,7 +282,24 @@ pub(crate) fn open_files(
         (mount, tracking)
     });
     GuardedFs::open_tracked(mounts.collect(), limits.open_files)
-        .map_err(|error| ToolError::new(ToolErrorCode::PermissionDenied, error.to_string()))
+        .map_err(|error| mount_failure(&error))
+}
+
+/// Returns the error of a call whose granted folders cannot be mounted, with the steps that a person can take.
+fn mount_failure(error: &MountError) -> ToolError {
+    let remedy = match error {
+        MountError::Link { path } => {
+            format!("replace the link in `{path}` with a folder of the workspace")
+        }
+        MountError::NotAFolder { path } => format!("rename the file `{path}`"),
+        MountError::Create { path, .. } => format!("create the folder `{path}`"),
+        MountError::Open { path, .. } => format!("make the folder `{path}` accessible"),
+        MountError::Prefix { .. } => "name a folder of the workspace".to_owned(),
+    };
+    let narrower =
+        "or grant the tool no files: `mimir tools trust NAME --without files`".to_owned();
+    ToolError::new(ToolErrorCode::PermissionDenied, error.to_string())
+        .with_remedies([remedy, narrower])
 }
 
 /// Prepares the mounts of the memories folder, the only part of `.mimir` that a plugin can be granted to write. The
@@ -364,8 +381,7 @@ pub(crate) fn program_files(
         undo: None,
     };
     mounts.push((own, own_tracking));
-    GuardedFs::open_tracked(mounts, limits.open_files)
-        .map_err(|error| ToolError::new(ToolErrorCode::PermissionDenied, error.to_string()))
+    GuardedFs::open_tracked(mounts, limits.open_files).map_err(|error| mount_failure(&error))
 }
 
 /// Returns the quota and the undo recorder of a call in the workspace.

@@ -286,6 +286,7 @@ pub(crate) fn finish_call(
     RawResult {
         result: result
             .map_err(|error| explain_failure(error, guest, limits))
+            .map_err(|error| add_missing_folder(error, guest))
             .map_err(|error| add_files_hint(error, call)),
         usage,
         truncated,
@@ -525,6 +526,29 @@ fn explain_failure(mut error: ToolError, guest: &StoreState, limits: &Limits) ->
     {
         error.code = ToolErrorCode::LimitExceeded;
         error.message = format!("{exhausted} ({})", error.message);
+    }
+    error
+}
+
+/// Adds to a failure that a granted folder does not exist, if it probably is the cause: the tool saw no folder there.
+fn add_missing_folder(mut error: ToolError, guest: &StoreState) -> ToolError {
+    let can_be_cause = matches!(
+        error.code,
+        ToolErrorCode::ExecutionError
+            | ToolErrorCode::PermissionDenied
+            | ToolErrorCode::FileNotFound
+            | ToolErrorCode::InvalidPath
+    );
+    if can_be_cause
+        && let Some(folder) = guest.fs.missing_folders().first()
+        && (mentions(&error, &MISSING_FILE_PHRASES) || mentions(&error, &REFUSAL_PHRASES))
+    {
+        error.message = format!(
+            "{} (the folder `{folder}`, which the tool may read, does not exist)",
+            error.message
+        );
+        let remedy = format!("create the folder `{folder}` in the workspace");
+        error.remedies = error.remedies.into_iter().chain([remedy]).collect();
     }
     error
 }

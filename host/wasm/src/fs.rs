@@ -21,6 +21,7 @@ mod empty_check;
 mod files_state;
 mod link_check;
 mod lookup;
+mod mount_root;
 mod node;
 mod operations;
 mod overlay;
@@ -57,7 +58,7 @@ use mimir_core::DirectoryAccess;
 use mimir_core::paths::PathRules;
 use node::{FsNode, HandleSlots};
 use overlay::{FsEntry, OverlayNode, OverlayTree};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use wasmtime::component::{HasData, Linker, Resource, ResourceTable, ResourceTableError};
 use wasmtime_wasi::p2::bindings::filesystem::{preopens, types};
@@ -97,20 +98,34 @@ pub struct MountTracking {
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
     /// The directory cannot be opened.
-    #[error("the directory `{path}` cannot be opened: {source}")]
+    #[error("the granted folder `{path}` cannot be opened: {source}")]
     Open {
-        /// Path on the host.
+        /// Path from the workspace root.
         path: String,
         /// The system's error.
         source: std::io::Error,
     },
+    /// The path is that of a file.
+    #[error("`{path}` was granted as a folder, but it is a file")]
+    NotAFolder {
+        /// Path from the workspace root.
+        path: String,
+    },
     /// A component below the workspace root is a link, which could lead anywhere.
     #[error(
-        "the directory `{path}` is reached through a symbolic link, which a grant does not cover"
+        "the granted folder `{path}` is reached through a symbolic link, which a grant does not cover"
     )]
     Link {
-        /// Path on the host.
+        /// Path from the workspace root.
         path: String,
+    },
+    /// A folder that was granted for writing does not exist, and cannot be created.
+    #[error("the granted folder `{path}` does not exist and cannot be created: {reason}")]
+    Create {
+        /// Path from the workspace root.
+        path: String,
+        /// The reason.
+        reason: String,
     },
     /// The prefix is not a path below the workspace root.
     #[error("`{prefix}` is not a path below the workspace")]
@@ -127,6 +142,8 @@ pub struct GuardedFs {
     slots: HandleSlots,
     yield_timer: YieldTimer,
     refusals: Vec<PathRefusal>,
+    /// Paths of granted folders that do not exist, and are not mounted.
+    missing_folders: Vec<String>,
     limit_hit: bool,
     disk: DiskStatus,
     /// The turns of operations that change something.
@@ -134,7 +151,8 @@ pub struct GuardedFs {
 }
 
 impl GuardedFs {
-    /// Opens the mounts. The guest may have at most `max_open` files and directories open at the same time.
+    /// Opens the mounts. The guest may have at most `max_open` files and directories open at the same time. A missing
+    /// folder is created if it is granted for writing, else it is not mounted.
     pub fn open(mounts: Vec<GuestMount>, max_open: usize) -> Result<Self, MountError> {
         let tracked = mounts
             .into_iter()
@@ -148,8 +166,12 @@ impl GuardedFs {
         max_open: usize,
     ) -> Result<Self, MountError> {
         let mut roots = Vec::with_capacity(mounts.len());
+        let mut missing_folders = Vec::new();
         for (mount, tracking) in mounts {
-            let dir = open_root(&mount)?;
+            let Some(dir) = mount_root::open_root(&mount, tracking.quota.as_ref())? else {
+                missing_folders.push(mount.prefix);
+                continue;
+            };
             let shared = node::MountState {
                 rules: mount.rules,
                 writable: mount.access == DirectoryAccess::ReadWrite,
@@ -159,7 +181,7 @@ impl GuardedFs {
                     .filter(|part| !part.is_empty())
                     .count(),
                 root: dir.try_clone().map_err(|source| MountError::Open {
-                    path: mount.host.display().to_string(),
+                    path: mount.prefix.clone(),
                     source,
                 })?,
                 quota: tracking.quota,
@@ -173,6 +195,7 @@ impl GuardedFs {
             slots: HandleSlots::new(max_open),
             yield_timer: YieldTimer::new(),
             refusals: Vec::new(),
+            missing_folders,
             limit_hit: false,
             disk: DiskStatus::default(),
             turns: ChangeTurns::default(),
@@ -204,6 +227,7 @@ impl GuardedFs {
             slots: HandleSlots::new(0),
             yield_timer: YieldTimer::new(),
             refusals: Vec::new(),
+            missing_folders: Vec::new(),
             limit_hit: false,
             disk: DiskStatus::default(),
             turns: ChangeTurns::default(),
@@ -236,6 +260,11 @@ impl GuardedFs {
         self.disk.exhausted()
     }
 
+    /// Returns the paths of granted folders that do not exist. The guest sees no folder there.
+    pub fn missing_folders(&self) -> &[String] {
+        &self.missing_folders
+    }
+
     /// Returns the last refusals, oldest first.
     pub fn refusals(&self) -> &[PathRefusal] {
         &self.refusals
@@ -261,52 +290,6 @@ impl GuardedFs {
         }
         self.refusals.push(refusal);
     }
-}
-
-/// Opens the directory of a mount. Links in the path of the workspace root are followed, because the user chose it;
-/// links in the prefix are not, because they are part of the workspace's content.
-fn open_root(mount: &GuestMount) -> Result<sys::DirHandle, MountError> {
-    let parts: Vec<&str> = mount
-        .prefix
-        .split('/')
-        .filter(|part| !part.is_empty())
-        .collect();
-    let invalid_prefix = || MountError::Prefix {
-        prefix: mount.prefix.clone(),
-    };
-    if parts.iter().any(|part| matches!(*part, "." | ".."))
-        || !mount.host.ends_with(parts.join("/"))
-    {
-        return Err(invalid_prefix());
-    }
-    let workspace = mount
-        .host
-        .ancestors()
-        .nth(parts.len())
-        .ok_or_else(invalid_prefix)?;
-    let workspace = if workspace == Path::new("") {
-        Path::new(".")
-    } else {
-        workspace
-    };
-    let path = || mount.host.display().to_string();
-    let open = |source| MountError::Open {
-        path: path(),
-        source,
-    };
-    let mut dir = sys::root(workspace).map_err(open)?;
-    for part in parts {
-        dir = match sys::open_dir(&dir, part) {
-            Ok(dir) => dir,
-            Err(_)
-                if sys::stat_at(&dir, part).is_ok_and(|stat| stat.kind == sys::FileKind::Link) =>
-            {
-                return Err(MountError::Link { path: path() });
-            }
-            Err(source) => return Err(open(source)),
-        };
-    }
-    Ok(dir)
 }
 
 /// View of the store data that the implementation needs: the files and the table of handles.

@@ -14,6 +14,7 @@ mod windows;
 
 use super::*;
 use std::fs;
+use std::path::Path;
 use tempfile::TempDir;
 use wasmtime_wasi::p2::bindings::filesystem::types::{
     Descriptor, DescriptorFlags, DirectoryEntry, ErrorCode, HostDescriptor,

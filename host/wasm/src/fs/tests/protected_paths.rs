@@ -243,10 +243,58 @@ fn mount_is_not_reached_through_a_link() {
             GuardedFs::open(vec![mount(&ws, prefix, DirectoryAccess::Read)], 1).unwrap_err();
         assert!(matches!(error, MountError::Link { .. }), "{error}");
     }
-    let error = GuardedFs::open(vec![mount(&ws, "missing", DirectoryAccess::Read)], 1).unwrap_err();
-    assert!(matches!(error, MountError::Open { .. }), "{error}");
+    fs::write(ws.join("file"), "").unwrap();
+    let error = GuardedFs::open(vec![mount(&ws, "file", DirectoryAccess::Read)], 1).unwrap_err();
+    assert!(matches!(error, MountError::NotAFolder { .. }), "{error}");
     let error =
         GuardedFs::open(vec![mount(&ws, "real/../data", DirectoryAccess::Read)], 1).unwrap_err();
     assert!(matches!(error, MountError::Prefix { .. }), "{error}");
     assert!(GuardedFs::open(vec![mount(&ws, "real", DirectoryAccess::Read)], 1).is_ok());
+}
+
+#[test]
+fn mount_of_a_missing_folder_is_created_only_for_writing() {
+    let home = tempfile::tempdir().unwrap();
+    let ws = home.path().join("ws");
+    fs::create_dir_all(&ws).unwrap();
+    let open = |prefix: &str, access| GuardedFs::open(vec![mount(&ws, prefix, access)], 1);
+    let files = open("data/deep", DirectoryAccess::Read).unwrap();
+    assert_eq!(files.missing_folders(), ["data/deep"]);
+    assert!(!ws.join("data").exists());
+    let files = open("data/deep", DirectoryAccess::ReadWrite).unwrap();
+    assert!(files.missing_folders().is_empty());
+    assert!(ws.join("data/deep").is_dir());
+    // Protected folders are not created, and neither is a folder above the quota.
+    for prefix in [".git/hooks", "a/secrets", ".mimir/state"] {
+        let error = open(prefix, DirectoryAccess::ReadWrite).unwrap_err();
+        assert!(matches!(error, MountError::Create { .. }), "{error}");
+    }
+    assert!(!ws.join(".mimir").exists() && !ws.join("a/secrets").exists());
+    let full = MountTracking {
+        quota: Some(MountQuota::new(1, 0)),
+        undo: None,
+    };
+    let full_mount = mount(&ws, "more", DirectoryAccess::ReadWrite);
+    let error = GuardedFs::open_tracked(vec![(full_mount, full)], 1).unwrap_err();
+    assert!(error.to_string().contains("limits.newFiles"), "{error}");
+    assert!(!ws.join("more").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn mount_creates_no_folder_through_a_link() {
+    let home = tempfile::tempdir().unwrap();
+    let ws = home.path().join("ws");
+    fs::create_dir_all(&ws).unwrap();
+    fs::create_dir(home.path().join("outside")).unwrap();
+    let link = std::os::unix::fs::symlink::<&str, _>;
+    link("../outside", ws.join("data")).unwrap();
+    link("../outside/new", ws.join("dangling")).unwrap();
+    for prefix in ["data/new", "dangling", "dangling/new"] {
+        let mounts = vec![mount(&ws, prefix, DirectoryAccess::ReadWrite)];
+        let error = GuardedFs::open(mounts, 1).unwrap_err();
+        assert!(matches!(error, MountError::Link { .. }), "{error}");
+    }
+    let outside = fs::read_dir(home.path().join("outside")).unwrap();
+    assert_eq!(outside.count(), 0);
 }
