@@ -35,6 +35,7 @@ use crate::worker_modules::{WorkerEngines, WorkerModules};
 use crate::workers::WorkspaceWorkers;
 use crate::workspace::WorkspaceFolder;
 
+mod missing_files;
 mod tool_loading;
 
 pub use tool_loading::LoadedRegistry;

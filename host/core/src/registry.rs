@@ -156,9 +156,15 @@ impl Registry {
             if let Some(quarantined) = self.find_quarantined(name) {
                 let (location, reason) = (&quarantined.location, &quarantined.reason);
                 // The reason may quote the file, so only the person sees it, as a remedy.
-                let message = format!(
-                    "`{shown}` is left out because of a problem in {location}; `mimir tools info {shown}` shows it"
-                );
+                let message = match quarantined.code {
+                    ToolErrorCode::FileNotFound => {
+                        let file = location.split(" (").next().unwrap_or(location);
+                        format!("`{shown}` is not available: the file {file} is missing")
+                    }
+                    _ => format!(
+                        "`{shown}` is left out because of a problem in {location}; `mimir tools info {shown}` shows it"
+                    ),
+                };
                 return ToolError::new(ToolErrorCode::NotFound, message).with_remedies([reason.clone()]);
             }
             let near = did_you_mean(name, self.names.keys().map(String::as_str));

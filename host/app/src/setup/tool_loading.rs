@@ -10,6 +10,7 @@ use mimir_mcp::client::ServerTools;
 use mimir_script::ScriptFolder;
 use mimir_wasm::{LoadedTools, Toolbox, WasmHost};
 
+use super::missing_files::missing_files;
 use super::{HostSetup, engines};
 use crate::approval_store::UserApprovalStore;
 use crate::browser;
@@ -89,6 +90,11 @@ impl HostSetup {
         let (mut tools, mut quarantined) = (loaded.tools, loaded.quarantined);
         quarantined.extend(self.settings.team_components().1);
         teams::enforce(self, &mut tools, &mut quarantined);
+        let is_known = |name: &str| tools.iter().any(|tool| tool.name().as_str() == name);
+        // A call of a known tool does not wait for the lock file.
+        if !called.is_some_and(is_known) {
+            quarantined.extend(missing_files(self, called));
+        }
         self.apply_prefixes(&mut tools, &mut quarantined);
         let mut warnings = self.grant_needs(&mut tools);
         self.add_browser_tools(&mut tools, called);
