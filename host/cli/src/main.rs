@@ -49,6 +49,9 @@ fn main() -> ExitCode {
     };
     set_up_logging();
     mimir::interface::install(output::TerminalInterface);
+    if let Some(named) = &args.globals.workspace {
+        output::workspace_option::set_named_workspace(named);
+    }
     let printer = args.globals.printer();
     let exit = finish(printer, run(args));
     output::stderr_queue::flush();

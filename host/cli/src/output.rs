@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::exit::{CommandResult, ExitReason};
+use workspace_option::{all_with_workspace, with_workspace};
 
 pub mod approvals;
 pub mod audit;
@@ -29,6 +30,7 @@ pub mod team;
 pub mod tools;
 pub mod undo;
 
+pub mod workspace_option;
 /// Style of important text.
 pub const STRONG: Style = Style::new().bold();
 /// Style of less important text.
@@ -116,7 +118,7 @@ impl ResultPrinter {
         if self.json {
             let mut response = json!({ "ok": false, "error": error });
             if !error.remedies.is_empty() {
-                response["wayOut"] = json!(error.remedies);
+                response["wayOut"] = json!(all_with_workspace(&error.remedies));
             }
             return self.print_json(&response);
         }
@@ -127,7 +129,7 @@ impl ResultPrinter {
 /// Prints a line on stderr. Write errors are ignored.
 pub fn note(line: impl std::fmt::Display) {
     // A single write, so that lines of several threads do not mix.
-    let _ = stderr_queue::StderrQueue.write_all(format!("{line}\n").as_bytes());
+    let _ = stderr_queue::StderrQueue.write_all(with_workspace(&line).as_bytes());
 }
 
 /// Prints a warning on stderr.
@@ -137,7 +139,9 @@ pub fn warn(line: impl std::fmt::Display) {
 
 /// Prints a message on stderr after a label in this style, wrapped between words on a terminal.
 pub fn labelled_note(style: Style, label: &str, message: impl std::fmt::Display) {
-    let text = wrapped_note(&format!("{label} {message}"));
+    let message = format!("{label} {message}");
+    // Before it is wrapped, which could split a command.
+    let text = wrapped_note(&with_workspace(&message));
     let text = text.strip_prefix(label).unwrap_or(&text);
     note(format_args!("{}{text}", styled(style, label)));
 }

@@ -13,6 +13,7 @@ use crate::agent::{
 };
 use crate::args::{GlobalOptions, RunArgs};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
+use crate::output::workspace_option::all_with_workspace;
 use crate::output::{FAINT, ResultPrinter, note, styled, warn};
 use crate::terminal::StartedCommand;
 use mimir::setup::HostSetup;
@@ -53,7 +54,7 @@ pub async fn run(globals: &GlobalOptions, args: RunArgs) -> CommandResult {
         Err(CommandFailure::Reported { error, .. }) => {
             end["error"] = json!(error);
             if !error.remedies.is_empty() {
-                end["wayOut"] = json!(error.remedies);
+                end["wayOut"] = json!(all_with_workspace(&error.remedies));
             }
         }
         Err(CommandFailure::Print(_)) => return ended.map(|_| exit),

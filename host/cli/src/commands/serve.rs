@@ -15,6 +15,7 @@ use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::{BAD, note, outcome, stderr_queue, styled};
 use crate::serve::{ServeToken, StdioStreams, listen, load_or_create};
 use crate::terminal::remote_approver;
+use crate::output::workspace_option::always_name_workspace;
 use mimir::live_setup::{CHECK_INTERVAL, LiveSetup, PipelineUpdater};
 use mimir::servers;
 use mimir::setup::HostSetup;
@@ -80,7 +81,11 @@ async fn stdio(
 async fn find_setup(globals: &GlobalOptions, args: &ServeArgs) -> Result<HostSetup, ToolError> {
     let setup = HostSetup::find_with_bundles(globals.workspace.as_deref(), false).await?;
     match &args.tools_from {
-        Some(folder) => setup.with_tools_from(folder),
+        Some(folder) => {
+            // A client has started the server, in a folder that its user may not know.
+            always_name_workspace(setup.workspace.root());
+            setup.with_tools_from(folder)
+        }
         None => Ok(setup),
     }
 }

@@ -61,7 +61,10 @@ pub async fn trust(globals: &GlobalOptions, mut args: ToolsTrustArgs) -> Command
 fn outside_component(setup: &HostSetup, name: &str) -> Option<(PathBuf, String)> {
     let path = Path::new(name);
     let is_path = path.components().count() > 1 && path.extension()? == "wasm";
-    let real = path.canonicalize().ok().filter(|_| is_path)?;
+    // Messages name components in the workspace by their path from its root.
+    let in_workspace = || setup.workspace.root().join(path).canonicalize();
+    let real = path.canonicalize().or_else(|_| in_workspace());
+    let real = real.ok().filter(|_| is_path)?;
     let folder = real.parent()?.to_owned();
     let tools = setup.workspace.tools().canonicalize();
     if !real.is_file() || tools.is_ok_and(|tools| tools == folder) {

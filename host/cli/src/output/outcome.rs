@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::exit::CommandResult;
 
+use super::workspace_option::all_with_workspace;
 use super::{BAD, FAINT, ResultPrinter, STRONG, labelled_note, note, styled, warn, wrapped_note};
 
 /// Prints an outcome: text parts to stdout, everything else to stderr. With `--json`, all of it goes to stdout.
@@ -17,7 +18,7 @@ pub fn print(printer: ResultPrinter, outcome: &Outcome) -> CommandResult<()> {
         let remedies = outcome.result().err().map(|error| &*error.remedies);
         return printer.print_json(&PrintedOutcome {
             outcome,
-            remedies: remedies.unwrap_or_default(),
+            remedies: all_with_workspace(remedies.unwrap_or_default()),
         });
     }
     match outcome.result() {
@@ -46,8 +47,8 @@ pub fn print(printer: ResultPrinter, outcome: &Outcome) -> CommandResult<()> {
 struct PrintedOutcome<'a> {
     #[serde(flatten)]
     outcome: &'a Outcome,
-    #[serde(rename = "wayOut", skip_serializing_if = "<[String]>::is_empty")]
-    remedies: &'a [String],
+    #[serde(rename = "wayOut", skip_serializing_if = "Vec::is_empty")]
+    remedies: Vec<String>,
 }
 
 /// Prints the text parts, or the structured result if there are none.

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::kit::agent::Agent;
 use crate::kit::modules::built;
-use crate::kit::{mimir, plugin, run};
+use crate::kit::{config, mimir, plugin, run};
 
 /// A plugin whose tools need nothing, and a folder, a secret and a variable.
 const KIT: &str = r#"
@@ -325,13 +325,21 @@ fn bundle_server_has_only_its_tools_and_asks_for_rights() {
     assert_eq!(code, 3, "{err}");
     assert!(err.contains("read the workspace"), "{err}");
     let digest = sha256(Path::new(component));
-    done(home, &["tools", "trust", component, "--digest", &digest]);
+    // The command of the server's message works in any folder.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (root, trust) = (home.to_str().unwrap(), ["tools", "trust", component]);
+    let args = [&["-C", root], &trust[..], &["--digest", &digest]].concat();
+    let mut command = mimir(elsewhere.path(), &args);
+    let trusted = command.env("MIMIR_CONFIG_DIR", config(home)).output();
+    assert!(trusted.unwrap().status.success());
     // The running server has the grant at once.
     let called = text(&agent.call("first_line", first.clone()));
     assert!(called.contains("\nfirst\n"), "{called}");
     let (_, output) = agent.wait_for_exit();
     assert!(
-        output.contains("mimir tools trust ") && output.contains(".wasm"),
+        output.contains("mimir -C ")
+            && output.contains(" tools trust ")
+            && output.contains(".wasm"),
         "{output}"
     );
 

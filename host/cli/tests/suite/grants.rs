@@ -594,3 +594,24 @@ fn grant_lets_a_tool_replace_a_built_in_one() {
     done(home.path(), &["tools", "revoke", "apply_patch.yml"]);
     assert_eq!(source(), "built-in");
 }
+
+#[test]
+fn remedies_for_another_workspace_name_it() {
+    let home = workspace();
+    install(home.path(), Build::Same(1));
+    let elsewhere = tempfile::tempdir().unwrap();
+    let root = home.path().canonicalize().unwrap();
+    let root = root.to_str().unwrap();
+    let call = [&["-C", root], CALL].concat();
+    let (code, _, err) = run(elsewhere.path(), &call);
+    assert_eq!(code, 3, "{err}");
+    let command = format!("`mimir -C {root} tools trust prob_search`");
+    assert!(err.contains(&command), "{err}");
+    let (_, out, _) = run(elsewhere.path(), &[&call[..], &["--json"]].concat());
+    assert!(out.contains(&command), "{out}");
+    // It is the workspace of this folder.
+    for args in [CALL.to_vec(), call] {
+        let (_, _, err) = run(home.path(), &args);
+        assert!(err.contains("`mimir tools trust prob_search`"), "{err}");
+    }
+}
