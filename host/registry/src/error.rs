@@ -248,6 +248,24 @@ impl RegistryError {
     }
 
     /// Returns true if the registry does not have the artifact.
+    /// Returns the host of a registry on this machine that the network settings do not allow.
+    fn local_host(&self) -> Option<&str> {
+        let Self::Http { registry, error } = self else {
+            return None;
+        };
+        let is_refused = matches!(
+            &**error,
+            mimir_net::Error::Blocked(refusal) | mimir_net::Error::BlockedAddress(refusal)
+                if refusal.rule == "network.blockPrivateIPs"
+        );
+        let port = registry.rsplit_once(':');
+        let port = port.filter(|(_, port)| port.bytes().all(|c| c.is_ascii_digit()));
+        let host = port.map_or(registry.as_str(), |(host, _)| host);
+        let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+        let is_local = host == "localhost" || address.is_ok_and(|it| it.is_loopback());
+        (is_refused && is_local).then_some(host)
+    }
+
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })
     }
@@ -255,6 +273,47 @@ impl RegistryError {
 
 impl From<RegistryError> for ToolError {
     fn from(error: RegistryError) -> Self {
-        ToolError::new(error.code(), error.to_string())
+        let remedies = error.local_host().map(|host| {
+            format!(
+                "`mimir config set --user network.allowedHosts '[\"{host}\"]'` allows requests to this machine; it \
+                 replaces an earlier list, so name its hosts, too (`mimir config get network.allowedHosts`)"
+            )
+        });
+        ToolError::new(error.code(), error.to_string()).with_remedies(remedies)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mimir_core::network::{HostPattern, NetworkPolicy, RequestTarget};
+
+    fn refused(registry: &str) -> ToolError {
+        let target = RequestTarget::parse(&format!("http://{registry}/v2/")).unwrap();
+        let policy = NetworkPolicy::default();
+        let addresses = policy.addresses(&target).unwrap();
+        let refusal = policy.judge_address(&target, addresses[0]).unwrap_err();
+        RegistryError::http(registry, mimir_net::Error::BlockedAddress(refusal)).into()
+    }
+
+    #[test]
+    fn registry_on_this_machine_has_the_setting_as_remedy() {
+        for (registry, host) in [
+            ("127.0.0.1:5000", "127.0.0.1"),
+            ("localhost", "localhost"),
+            ("localhost:5000", "localhost"),
+            ("[::1]:5000", "[::1]"),
+        ] {
+            let error = refused(registry);
+            let setting = format!("network.allowedHosts '[\"{host}\"]'");
+            assert!(error.remedies[0].contains(&setting), "{error:?}");
+            host.parse::<HostPattern>().unwrap();
+        }
+        assert!(refused("10.0.0.1:5000").remedies.is_empty());
+        let other = RegistryError::Unauthorized {
+            registry: "127.0.0.1:5000".to_owned(),
+            had_login: false,
+        };
+        assert!(ToolError::from(other).remedies.is_empty());
     }
 }

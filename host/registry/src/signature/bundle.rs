@@ -46,6 +46,15 @@ pub(super) struct SigningMaterial {
     pub has_authority_time: bool,
 }
 
+impl SigningMaterial {
+    /// Returns the ID of the key that the bundle names. Only the signature tells whether that key has made it.
+    pub fn claimed_key(&self) -> Option<String> {
+        let fingerprint = STANDARD.decode(self.key_hint.as_ref()?).ok()?;
+        let fingerprint = fingerprint.try_into().ok()?;
+        Some(OciDigest::from_sha256(fingerprint).hex())
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct BundleFile {

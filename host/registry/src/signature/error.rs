@@ -27,6 +27,12 @@ pub enum SignatureError {
     /// No given key made a signature of an envelope.
     #[error("none of the trusted keys made the signature")]
     UnknownKey,
+    /// No given key made a signature that names its key.
+    #[error("none of the trusted keys made the signature; it says that its key is {claimed}")]
+    OtherKey {
+        /// The ID that the bundle claims. It is not verified.
+        claimed: String,
+    },
     /// The trust settings are not usable.
     #[error("{0}")]
     Settings(String),
@@ -122,7 +128,8 @@ impl From<SignatureError> for ToolError {
             | SignatureError::NoRule { .. }
             | SignatureError::Untrusted { .. }
             | SignatureError::OtherRepository { .. }
-            | SignatureError::UnknownKey => ToolErrorCode::PolicyDenied,
+            | SignatureError::UnknownKey
+            | SignatureError::OtherKey { .. } => ToolErrorCode::PolicyDenied,
             SignatureError::PasswordRequired | SignatureError::WrongPassword => {
                 ToolErrorCode::PermissionDenied
             }

@@ -316,7 +316,11 @@ impl TrustPolicy {
         let (message, signature) = content.signed.message_and_signature()?;
         let mut keys = rule.keys.iter();
         let signing_key = keys.find(|named| named.key.verifies(&message, &signature));
-        let NamedKey { name, key } = signing_key.ok_or(SignatureError::UnknownKey)?;
+        let unknown = || match content.material.claimed_key() {
+            Some(claimed) => SignatureError::OtherKey { claimed },
+            None => SignatureError::UnknownKey,
+        };
+        let NamedKey { name, key } = signing_key.ok_or_else(unknown)?;
         let id = key.id();
         if self.revoked.contains(&id) {
             return Err(SignatureError::Key(format!(
