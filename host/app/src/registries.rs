@@ -24,7 +24,8 @@ mod stored_signatures;
 pub use crate::signing_keys::trust_policy;
 pub use catalog::{CATALOG_MEDIA_TYPE, CatalogTool, MAX_CATALOG_SIZE, ToolCatalog, fetch_catalog};
 use credential_helper::DockerCredentialHelper;
-pub use pull::{InspectedArtifact, PulledComponent, Registries, source_signer};
+pub use pull::{InspectedArtifact, PulledComponent, Registries, describe_signer, source_signer};
+pub use signature_state::SignatureState;
 pub use stored_signatures::{
     stored_signatures_path, verify_source, verify_stored, write_stored_signatures,
 };

@@ -129,6 +129,7 @@ impl ResultPrinter {
 /// Prints a line on stderr. Write errors are ignored.
 pub fn note(line: impl std::fmt::Display) {
     // A single write, so that lines of several threads do not mix.
+    let line = format!("{line}\n");
     let _ = stderr_queue::StderrQueue.write_all(with_workspace(&line).as_bytes());
 }
 

@@ -333,3 +333,12 @@ pub fn source_signer(signer: Signer) -> SourceSigner {
         } => SourceSigner::Identity { issuer, subject },
     }
 }
+/// Describes a signer with its whole key ID, and the name in the signature if its tag is another.
+pub fn describe_signer(signer: &Signer) -> String {
+    let recorded = source_signer(signer.clone());
+    match signer.signed_as() {
+        Some(name) => format!("{recorded}, signed as {}", visible(name)),
+        None => recorded.to_string(),
+    }
+}
+

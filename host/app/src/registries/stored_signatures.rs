@@ -10,7 +10,7 @@ use mimir_core::{ToolError, ToolErrorCode};
 use mimir_registry::signature::{Signer, StoredSignatures, TrustPolicy};
 use mimir_registry::{OciDigest, OciReference};
 
-use super::source_signer;
+use super::{SignatureState, describe_signer, source_signer};
 use crate::file_error::{file_error, write_atomically};
 use crate::setup::HostSetup;
 use crate::workspace::WorkspaceFolder;
@@ -60,14 +60,18 @@ pub fn verify_source(
                 .to_owned(),
         ));
     }
-    let signer = verify_stored(&setup.workspace, trust, location, source)?.map(source_signer);
+    let signer = verify_stored(&setup.workspace, trust, location, source)?;
     let Some(pinned) = &source.signer else {
-        return Ok(signer.map(|signer| signer.to_string()));
+        return Ok(signer.as_ref().map(describe_signer));
     };
     match signer {
-        Some(signer) if signer.is_same(pinned) => Ok(Some(signer.to_string())),
+        Some(signer) if source_signer(signer.clone()).is_same(pinned) => {
+            Ok(Some(describe_signer(&signer)))
+        }
         Some(signer) => Err(ToolError::policy_denied(format!(
-            "it is signed by {signer}, but tools.lock names {pinned}"
+            "it is signed by {}, but tools.lock names {}",
+            describe_signer(&signer),
+            mimir_core::text::visible(&pinned.to_string())
         ))),
         None => Err(ToolError::policy_denied(format!(
             "the signature by {pinned} cannot be checked: no `trust` rule covers {} (mimir help signatures)",

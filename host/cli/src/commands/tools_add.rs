@@ -19,6 +19,7 @@ use super::tools_trust::policy_beside;
 use refusal::recorded;
 
 mod add_source;
+mod enforcement;
 pub(super) mod fetch;
 mod fetched;
 mod folder;
@@ -29,8 +30,10 @@ mod registry;
 mod replaced_files;
 
 pub(super) use add_source::AddSource;
+pub(super) use enforcement::{build_warning, refuse_unloadable};
 pub(super) use fetched::{FetchedComponent, MAX_COMPONENT_SIZE, check_stem};
 pub(super) use install::{AddOptions, InstalledComponent, forget_source, install};
+pub(super) use npm::{NpmPackage, update_request};
 pub(super) use refusal::record_refusal;
 pub(super) use registry::fetch_artifact;
 
@@ -55,6 +58,9 @@ pub async fn run(globals: &GlobalOptions, args: ToolsAddArgs) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let source = AddSource::parse(&args.file)?;
+    let can_be_signed = matches!(source, AddSource::Registry(_));
+    let refused = refuse_unloadable(&setup, can_be_signed).map_err(Into::into);
+    recorded(&setup, &source.recorded(), refused)?;
     let fetched = fetch_component(&setup, &source, args.digest.as_deref()).await?;
     let options = AddOptions {
         replaces: args.force,

@@ -19,8 +19,8 @@ use mimir::setup::HostSetup;
 use mimir::signing_keys::trust_policy;
 
 use super::tools_add::{
-    AddOptions, FetchedComponent, MAX_COMPONENT_SIZE, check_stem, fetch, install, is_component_of,
-    is_in_tools, record_refusal,
+    AddOptions, FetchedComponent, MAX_COMPONENT_SIZE, NpmPackage, check_stem, fetch, install,
+    is_component_of, is_in_tools, record_refusal,
 };
 use super::tools_verify::{LOCAL_REFERENCE, file_digest, tool_files};
 
@@ -172,6 +172,13 @@ async fn fetch_again(
 ) -> CommandResult<FetchedComponent> {
     if source.manifest.is_none() {
         let url = &source.reference;
+        if let Some(package) = url.strip_prefix("npm:") {
+            let package = NpmPackage::download(setup, package).await?;
+            let mut fetched = package.read_component(setup).await?;
+            fetched.check_digest(Some(source.layer_hex()))?;
+            fetched.file_stem = stem;
+            return Ok(fetched.with_source(source.clone()));
+        }
         if !url.starts_with("https://") && !url.starts_with("http://") {
             return Err(CommandFailure::usage(format!(
                 "add it again: `mimir tools add {}`",

@@ -84,6 +84,14 @@ fn tools_add_url_requires_a_matching_digest_and_network() {
     assert!(err.contains("prob_search"), "{err}");
     assert_eq!(fs::read(&kept).unwrap(), bytes);
 
+    // It is pinned by its digest: an update needs another one.
+    let (code, out, err) = run(home.path(), &["tools", "update"]);
+    assert_eq!(code, 0, "{out}{err}");
+    let remedy = format!("mimir tools add {url} --digest SHA256 --force");
+    assert!(out.contains("pinned") && out.contains(&remedy), "{out}");
+    let (code, _, err) = run(home.path(), &["tools", "update", "prob"]);
+    assert!(code == 2 && err.contains(&remedy), "{code}: {err}");
+
     let (code, _, err) = add(&format!("http://{address}/"), &["--digest", &digest]);
     assert_eq!(code, 1, "{err}");
 

@@ -8,6 +8,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::kit::modules::built;
+use crate::kit::plugin;
 use crate::packages::PackageFixture;
 
 /// A toolset without imports.
@@ -60,16 +61,26 @@ fn integrity(file: &Path, hash: &str) -> String {
 
 /// Publishes a package under the integrity of the archive, or another one.
 fn publish(fixture: &PackageFixture, package: &Package<'_>, integrity: Option<&str>) {
+    publish_version(fixture, package, "1.0.0", integrity);
+}
+
+/// Publishes a version of a package as the only one.
+fn publish_version(
+    fixture: &PackageFixture,
+    package: &Package<'_>,
+    version: &str,
+    integrity: Option<&str>,
+) {
     let (archive, digest) = pack(fixture, package);
-    let file = format!("/files/{}.tgz", package.name.replace('/', "-"));
+    let file = format!("/files/{}-{version}.tgz", package.name.replace('/', "-"));
     fixture.serve(&file, archive);
     let tarball = format!("http://127.0.0.1:{}{file}", fixture.port);
     let mut entry = package.manifest.clone();
     entry["name"] = json!(package.name);
-    entry["version"] = json!("1.0.0");
+    entry["version"] = json!(version);
     entry["dist"] = json!({"tarball": tarball, "integrity": integrity.unwrap_or(&digest)});
     entry["hasInstallScript"] = json!(entry["scripts"].is_object());
-    let document = json!({"name": package.name, "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": entry}});
+    let document = json!({"name": package.name, "dist-tags": {"latest": version}, "versions": {version: entry}});
     let path = format!("/{}", package.name.replace('/', "%2f"));
     fixture.serve(&path, document.to_string().into_bytes());
 }
@@ -135,6 +146,75 @@ fn npm_component_is_added_and_its_scripts_do_not_run() {
         .flatten()
         .collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+#[ignore = "needs npm"]
+#[test]
+fn npm_update_shows_the_differences_of_a_newer_version() {
+    let fixture = PackageFixture::new();
+    let publish = |version: &str, component: Vec<u8>| {
+        let package = Package {
+            name: "@acme/twice",
+            manifest: json!({"mimir": {"component": "twice.wasm"}, "version": version}),
+            files: vec![("twice.wasm", component)],
+        };
+        publish_version(&fixture, &package, version, None);
+    };
+    let first = component();
+    publish("1.0.0", first.clone());
+    let (code, _, err) = fixture.run(&["tools", "add", "npm:@acme/twice"]);
+    assert_eq!(code, 0, "{err}");
+    let updates = fixture.json(&["tools", "update"]);
+    assert_eq!(updates["updates"][0]["status"], "up-to-date", "{updates}");
+
+    let second = plugin::search();
+    publish("1.1.0", second.clone());
+    let updates = fixture.json(&["tools", "update", "--check"]);
+    let update = &updates["updates"][0];
+    assert_eq!(update["status"], "available", "{updates}");
+    assert_eq!(update["toVersion"], "1.1.0");
+    assert!(
+        !update["changes"].as_array().unwrap().is_empty(),
+        "{update}"
+    );
+    let installed = fixture.work().join(".mimir/tools/twice.wasm");
+    assert_eq!(fs::read(&installed).unwrap(), first);
+    let (code, out, err) = fixture.run(&["tools", "update", "--yes"]);
+    assert_eq!(code, 0, "{out}{err}");
+    assert_eq!(fs::read(&installed).unwrap(), second);
+    assert!(lock(&fixture).contains("npm:@acme/twice@1.1.0"));
+
+    // An older version is refused.
+    publish("1.0.5", first.clone());
+    let (code, out, _) = fixture.run(&["tools", "update", "--yes"]);
+    assert!(
+        code == 3 && out.contains("downgrade from 1.1.0 to 1.0.5"),
+        "{out}"
+    );
+    assert_eq!(fs::read(&installed).unwrap(), second);
+
+    // The pinned version is restored by exact version and digest.
+    publish("1.1.0", second.clone());
+    fs::remove_file(&installed).unwrap();
+    let (code, out, err) = fixture.run(&["tools", "vendor"]);
+    assert_eq!(code, 0, "{out}{err}");
+    assert_eq!(fs::read(&installed).unwrap(), second);
+    publish("1.1.0", first);
+    fs::remove_file(&installed).unwrap();
+    let (code, out, err) = fixture.run(&["tools", "vendor"]);
+    assert!(code == 3 && err.contains("digest mismatch"), "{out}{err}");
+    assert!(!installed.exists());
+
+    // An exact version has no updates.
+    let (code, _, err) = fixture.run(&["tools", "add", "npm:@acme/twice@1.1.0", "--force"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(
+        lock(&fixture).contains("requested: 1.1.0"),
+        "{}",
+        lock(&fixture)
+    );
+    let updates = fixture.json(&["tools", "update"]);
+    assert_eq!(updates["updates"][0]["status"], "pinned", "{updates}");
 }
 
 #[ignore = "needs npm"]

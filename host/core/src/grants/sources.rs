@@ -25,6 +25,9 @@ pub struct SourceRecord {
     /// The builder that the provenance names. It is shown only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<String>,
+    /// The version range or tag of an npm package that was asked for, or its exact version. `latest` if missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested: Option<String>,
     /// Digest of the policy file of another host that came with the component.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
@@ -64,6 +67,7 @@ impl SourceRecord {
             policy: None,
         }
     }
+            requested: None,
 
     /// Returns the digest of the component in lower-case hex; the whole text if it has no algorithm.
     pub fn layer_hex(&self) -> &str {

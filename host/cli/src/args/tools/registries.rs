@@ -34,11 +34,11 @@ pub struct ToolsPushArgs {
 /// Arguments of `mimir tools update`.
 #[derive(Debug, PartialEq, Args)]
 #[command(after_help = "\
-Checks the tags of the installed components that came from a registry. Before a component is replaced, it \
+Checks the tags and packages that the installed components came from. Before a component is replaced, it \
 shows the signer, the versions, and the differences in needs, tools and schemas, and asks. A grant never \
 covers the new build: `mimir tools trust NAME` grants it.")]
 pub struct ToolsUpdateArgs {
-    /// A tool or its file; all components from a registry if missing
+    /// A tool or its file; all components from registries and packages if missing
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
     /// Only show updates; exit code 1 if there are any

@@ -23,28 +23,70 @@ const TOOLSETS: [&str; 2] = ["tools.ts", "tools.js"];
 /// Maximum length of a package's name, as npm allows it.
 const MAX_NAME: usize = 214;
 
-/// Downloads a package, `NAME` or `NAME@VERSION`, and returns its component. If it has a toolset instead, the toolset is
-/// built. Progress goes to stderr.
+/// Version that is asked for if a package is named without one.
+const LATEST: &str = "latest";
+
+/// A downloaded package.
+pub struct NpmPackage {
+    name: String,
+    /// The version range, tag or exact version that was asked for.
+    requested: String,
+    downloaded: DownloadedPackage,
+}
+
+/// Downloads a package, `NAME` or `NAME@VERSION`, and returns its component.
 pub async fn fetch_package(setup: &HostSetup, package: &str) -> CommandResult<FetchedComponent> {
-    let name = package_name(package)?;
-    let installer = PackageInstaller::new(setup, false);
-    let downloaded = installer.download_npm(package).await?;
-    let root = downloaded.path();
-    let bytes = match folder::find_component(&root)? {
-        Some(path) => folder::read_below(&root, &path)?,
-        None => build_toolset(setup, &root, name).await?,
-    };
-    let stem = name.rsplit('/').next().unwrap_or(name);
-    let digest = format!("{:x}", Sha256::digest(&bytes));
-    let DownloadedPackage {
-        version, integrity, ..
-    } = &downloaded;
-    let mut source = SourceRecord::new(format!("npm:{name}@{version}"), &digest);
-    source.version = Some(version.clone());
-    let mut fetched = FetchedComponent::new(bytes, check_stem(Some(stem))?).with_source(source);
-    let line = format!("npm package {name} {version}, {integrity}");
-    fetched.notes.push(visible(&line));
-    Ok(fetched)
+    let package = NpmPackage::download(setup, package).await?;
+    package.read_component(setup).await
+}
+
+impl NpmPackage {
+    /// Downloads a package, `NAME` or `NAME@VERSION`. Progress goes to stderr.
+    pub async fn download(setup: &HostSetup, package: &str) -> CommandResult<Self> {
+        let (name, requested) = name_and_version(package)?;
+        let installer = PackageInstaller::new(setup, false);
+        let downloaded = installer.download_npm(package).await?;
+        Ok(Self {
+            name: name.to_owned(),
+            requested: requested.to_owned(),
+            downloaded,
+        })
+    }
+
+    /// Returns the exact version.
+    pub fn version(&self) -> &str {
+        &self.downloaded.version
+    }
+
+    /// Returns the component of the package. If it has a toolset instead, the toolset is built.
+    pub async fn read_component(&self, setup: &HostSetup) -> CommandResult<FetchedComponent> {
+        let (name, root) = (self.name.as_str(), self.downloaded.path());
+        let bytes = match folder::find_component(&root)? {
+            Some(path) => folder::read_below(&root, &path)?,
+            None => build_toolset(setup, &root, name).await?,
+        };
+        let stem = name.rsplit('/').next().unwrap_or(name);
+        let digest = format!("{:x}", Sha256::digest(&bytes));
+        let DownloadedPackage {
+            version, integrity, ..
+        } = &self.downloaded;
+        let mut source = SourceRecord::new(format!("npm:{name}@{version}"), &digest);
+        source.version = Some(version.clone());
+        source.requested = (self.requested != LATEST).then(|| self.requested.clone());
+        let mut fetched = FetchedComponent::new(bytes, check_stem(Some(stem))?).with_source(source);
+        let line = format!("npm package {name} {version}, {integrity}");
+        fetched.notes.push(visible(&line));
+        Ok(fetched)
+    }
+}
+
+/// Returns what to ask the registry of npm for, to find an update of a component: `NAME@RANGE`. `None` if the component
+/// does not come from a package, or if an exact version was asked for.
+pub fn update_request(source: &SourceRecord) -> Option<String> {
+    let package = source.reference.strip_prefix("npm:")?;
+    let (name, version) = name_and_version(package).ok()?;
+    let requested = source.requested.as_deref().unwrap_or(LATEST);
+    (requested != version).then(|| format!("{name}@{requested}"))
 }
 
 /// Builds the toolset of a package, as `mimir tools build` does.
@@ -76,13 +118,13 @@ fn explain_missing_bundler(failure: CommandFailure) -> CommandFailure {
     CommandFailure::Reported { error, exit }
 }
 
-/// Returns the name in `NAME` or `NAME@VERSION`. Other forms that npm knows, such as addresses, folders and repositories,
+/// Returns the name and the version in `NAME` or `NAME@VERSION`. Other forms that npm knows, such as addresses, folders and repositories,
 /// are not accepted: they have no integrity in a registry.
-fn package_name(package: &str) -> CommandResult<&str> {
+fn name_and_version(package: &str) -> CommandResult<(&str, &str)> {
     let at = package.char_indices().skip(1).find(|(_, c)| *c == '@');
     let (name, version) = match at {
         Some((at, _)) => (&package[..at], &package[at + 1..]),
-        None => (package, "latest"),
+        None => (package, LATEST),
     };
     let is_part = |part: &str| {
         let is_first = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
@@ -98,7 +140,7 @@ fn package_name(package: &str) -> CommandResult<&str> {
             .chars()
             .all(|c| c.is_ascii_alphanumeric() || ".-+^~".contains(c));
     if is_name && is_version && name.len() <= MAX_NAME {
-        return Ok(name);
+        return Ok((name, version));
     }
     Err(CommandFailure::usage(format!(
         "`npm:{}` is not a package: expected npm:NAME, npm:NAME@VERSION or npm:@SCOPE/NAME@VERSION",
@@ -119,7 +161,7 @@ mod tests {
             ("@acme/weather", "@acme/weather"),
             ("@acme/weather@next", "@acme/weather"),
         ] {
-            assert_eq!(package_name(package).unwrap(), name);
+            assert_eq!(name_and_version(package).unwrap().0, name);
         }
         for bad in [
             "",
@@ -139,7 +181,29 @@ mod tests {
             "@acme/weather/more",
             "weather@npm:other",
         ] {
-            assert!(package_name(bad).is_err(), "{bad}");
+            assert!(name_and_version(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn npm_update_asks_for_the_same_range_as_before() {
+        let request = |reference: &str, requested: Option<&str>| {
+            let mut source = SourceRecord::new(reference, "ab");
+            source.requested = requested.map(str::to_owned);
+            update_request(&source)
+        };
+        for (requested, expected) in [
+            (None, Some("@acme/weather@latest")),
+            (Some("^1.2"), Some("@acme/weather@^1.2")),
+            (Some("1.2.0"), None),
+            // A lock file from a checkout.
+            (Some("file:../x"), Some("@acme/weather@file:../x")),
+        ] {
+            let found = request("npm:@acme/weather@1.2.0", requested);
+            assert_eq!(found.as_deref(), expected);
+        }
+        assert!(name_and_version("@acme/weather@file:../x").is_err());
+        assert_eq!(request("https://example.com/x.wasm", None), None);
+        assert_eq!(request("npm:../x@1.0.0", None), None);
     }
 }
