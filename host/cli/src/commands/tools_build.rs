@@ -9,6 +9,7 @@ use mimir_core::{ToolError, ToolErrorCode};
 use mimir_wasm::LoadedTools;
 
 use super::call::wait_for_interrupt;
+use super::tools_add::build_warning;
 use crate::args::{GlobalOptions, PluginLanguage, ToolsBuildArgs};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::{note, warn};
@@ -174,6 +175,10 @@ pub async fn run(globals: &GlobalOptions, args: &ToolsBuildArgs) -> CommandResul
     };
     let installed = install(&setup, &folder, &built).await?;
     installed.print(printer)?;
+    // A build takes minutes.
+    if let Some(line) = build_warning(&setup) {
+        warn(line);
+    }
     if !setup.settings.config.tools.auto_load_custom_tools {
         note(".mimir/tools is not read, because the config has `tools.autoLoadCustomTools: false`");
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use mimir_core::audit::{AuditEvent, EventKind};
-use mimir_core::grants::{self, Grant};
+use mimir_core::grants::{self, Grant, SourceRecord};
 use mimir_core::text::visible;
 use mimir_core::tool::ToolTrust;
 use mimir_core::{Decision, Registry, Tool, ToolError, ToolSource};
@@ -20,6 +20,7 @@ use mimir::approval_store::UserApprovalStore;
 use mimir::setup::HostSetup;
 use mimir::teams::TeamInForce;
 
+use super::tools_verify::{LOCAL_REFERENCE, file_digest};
 use crate::tools::{is_file, team_at};
 
 mod named_rights;
@@ -111,6 +112,15 @@ async fn grant_rights(
         if args.prefix.is_some() {
             return print_renamed(printer, &location, &plugin);
         }
+        if pin_local_file(setup, approval_store, tool)? {
+            return printer.print_done(
+                &json!({ "pinned": location }),
+                format_args!(
+                    "pinned this build of {}, which requests no rights",
+                    visible(&location)
+                ),
+            );
+        }
         let hint = if grants::takes_files(tool) {
             "; grant folders with `--read DIR` or `--write DIR`"
         } else {
@@ -165,6 +175,7 @@ async fn grant_rights(
     let grant = grant.with_named(named);
     // The grant covers exactly the component that was shown, because it contains the digest of that component.
     approval_store.grant(&location, grant)?;
+    pin_local_file(setup, approval_store, tool)?;
     let event = AuditEvent::new(EventKind::Grant, SystemTime::now()).with_subject(&location);
     setup.record_event(&event.with_detail(&format!("sha256 {}", tool.origin.digest)));
     if printer.is_json() {
@@ -180,6 +191,37 @@ async fn grant_rights(
         }
     }
     Ok(ExitReason::Done)
+}
+
+/// Pins the changed content of a file that was pinned without another source, because the user accepts it. Returns false
+/// if there is nothing to pin.
+fn pin_local_file(
+    setup: &HostSetup,
+    approval_store: &UserApprovalStore,
+    tool: &Tool,
+) -> CommandResult<bool> {
+    let location = &tool.origin.location;
+    let lock = approval_store.lock().read()?;
+    let pinned = lock.sources.get(location);
+    let Some(pinned) = pinned.filter(|source| source.reference == LOCAL_REFERENCE) else {
+        return Ok(false);
+    };
+    let Some(digest) = file_digest(setup, location)? else {
+        return Ok(false);
+    };
+    // A component that was replaced since it was loaded is not the one that the user has seen.
+    let is_other = location.ends_with(".wasm") && digest != tool.origin.digest;
+    if is_other || digest == pinned.layer_hex() {
+        return Ok(false);
+    }
+    let source = SourceRecord::new(LOCAL_REFERENCE, &digest);
+    approval_store
+        .lock()
+        .change(|lock| lock.sources.insert(location.clone(), source))?;
+    let event = AuditEvent::new(EventKind::ConfigChange, SystemTime::now());
+    let event = event.with_subject(&visible(location));
+    setup.record_event(&event.with_detail(&format!("pinned, sha256 {digest}")));
+    Ok(true)
 }
 
 /// Names the policy file beside a component of the workspace.

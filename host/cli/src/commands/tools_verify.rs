@@ -13,6 +13,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::args::GlobalOptions;
+use crate::arguments::quote_for_shell;
 use crate::exit::{CommandResult, ExitReason};
 use crate::output::{BAD, FAINT, GOOD, styled};
 use mimir::file_error::file_error;
@@ -112,8 +113,9 @@ fn check(setup: &HostSetup, lock: &ToolsLock, trust: &TrustPolicy, location: &st
         )),
         (None, _) => {}
         (Some(digest), Some(source)) if digest != source.layer_hex() => problems.push(format!(
-            "the file is another than the one that was installed: it has sha256 {digest}, expected {}",
-            source.layer_hex()
+            "the file is another than the one that was installed: it has sha256 {digest}, expected {}; {}",
+            source.layer_hex(),
+            changed_file_remedy(source, name, stem)
         )),
         (Some(_), None) if grant.is_none() => problems.push(
             "the file is unknown: tools.lock has neither a source nor a grant of it; review it, then `mimir tools vendor` pins it"
@@ -149,6 +151,21 @@ fn check(setup: &HostSetup, lock: &ToolsLock, trust: &TrustPolicy, location: &st
         granted: grant.is_some(),
         problems,
     }
+}
+
+/// Returns the ways to restore a changed file, or to accept it.
+fn changed_file_remedy(source: &SourceRecord, name: &str, stem: &str) -> String {
+    let file = quote_for_shell(&visible(&format!("{TOOLS_PREFIX}{name}")));
+    let stem = quote_for_shell(&visible(stem));
+    if source.reference == LOCAL_REFERENCE {
+        return format!(
+            "if you have changed it yourself, `mimir tools trust {stem}` accepts it; else restore it from version control"
+        );
+    }
+    format!(
+        "to restore it, remove it and run `mimir tools vendor`; to accept it as your own, `mimir tools add {file} --force` \
+         and then `mimir tools trust {stem}`"
+    )
 }
 
 /// Compares the policy file that came with a component.

@@ -12,6 +12,8 @@ use crate::kit::{self, plugin};
 
 mod attacks;
 mod offline;
+mod publishing;
+mod updates;
 
 const TOOL: &str = ".mimir/tools/prob.wasm";
 const PASSWORD: &str = "correct horse";
@@ -227,7 +229,7 @@ fn tools_add_never_completes_a_name_without_a_registry() {
     let work = RegistryWorkspace::new();
     let (code, _, err) = work.run(&["tools", "add", "weather"]);
     assert!(
-        code == 2 && err.contains("reference with its registry"),
+        code == 2 && err.contains("begins with its registry"),
         "{code}: {err}"
     );
     assert!(work.registry.requests().is_empty());

@@ -7,6 +7,7 @@ use mimir_core::text::visible;
 use mimir_registry::OciReference;
 
 use super::fetch::without_query;
+use crate::arguments::quote_for_shell;
 use crate::exit::{CommandFailure, CommandResult};
 
 /// A source of a component.
@@ -63,12 +64,8 @@ impl AddSource {
         if found.is_some() {
             return Ok(path());
         }
-        if !text.contains(['/', '\\', '.']) {
-            let name = visible(text);
-            return Err(CommandFailure::usage(format!(
-                "`{name}` is not a file: name a file, an https URL, `npm:PACKAGE`, or a reference with its registry, \
-                 such as registry.example.com/acme/{name}:1.0; `mimir tools search {name}` searches your catalogs"
-            )));
+        if !is_path(text) {
+            return Err(not_a_source(text));
         }
         Ok(path())
     }
@@ -90,6 +87,35 @@ fn ambiguous(text: &str) -> CommandFailure {
     CommandFailure::usage(format!(
         "`{text}` is a reference of a registry, and a file or folder has the same path: write `./{text}` for the file or \
          folder, or `oci://{text}` for the registry"
+    ))
+}
+
+/// Returns true if a text has the form of a path of a component, or of a path that does not begin with a name.
+fn is_path(text: &str) -> bool {
+    let extension = Path::new(text).extension();
+    let is_component = extension.is_some_and(|it| it == "wasm" || it == "wat");
+    let is_drive = text.as_bytes().get(1) == Some(&b':');
+    is_component || is_drive || text.starts_with(['.', '/', '~']) || text.contains('\\')
+}
+
+/// Returns the error for a text that is neither a path nor a reference with its registry.
+fn not_a_source(text: &str) -> CommandFailure {
+    let text = visible(text);
+    let (repository, owner) = match text.contains('/') {
+        true => (text.as_str(), ""),
+        false => (text.as_str(), "acme/"),
+    };
+    let tag = match repository.contains([':', '@']) {
+        true => "",
+        false => ":1.0",
+    };
+    let words = repository.rsplit('/').next().unwrap_or_default();
+    let words = words.split([':', '@']).next().unwrap_or_default();
+    CommandFailure::usage(format!(
+        "`{text}` is not a file, and not a reference, which begins with its registry: \
+         registry.example.com/{owner}{repository}{tag}; a file, an https URL or `npm:PACKAGE` is accepted, too, and \
+         `mimir tools search {}` searches your catalogs",
+        quote_for_shell(words)
     ))
 }
 
@@ -179,8 +205,18 @@ mod tests {
 
     #[test]
     fn add_never_completes_a_bare_name() {
-        let error = AddSource::parse(Path::new("weather")).unwrap_err();
-        let text = error.to_string();
-        assert!(text.contains("a reference with its registry"), "{text}");
+        for (name, reference) in [
+            ("weather", "registry.example.com/acme/weather:1.0;"),
+            ("weather:2", "registry.example.com/acme/weather:2;"),
+            ("acme/weather:1.0", "registry.example.com/acme/weather:1.0;"),
+            ("acme/weather", "registry.example.com/acme/weather:1.0;"),
+            ("weather-1.0", "registry.example.com/acme/weather-1.0:1.0;"),
+        ] {
+            let error = AddSource::parse(Path::new(name)).unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains("begins with its registry"), "{text}");
+            assert!(text.contains(reference), "{text}");
+            assert!(text.contains("mimir tools search weather"), "{text}");
+        }
     }
 }
