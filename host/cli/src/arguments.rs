@@ -16,15 +16,7 @@ mod property_type;
 
 use property_type::PropertyType;
 
-/// Quotes a word for a POSIX shell if necessary.
-pub fn quote_for_shell(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "/.-_=@:,+%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
+pub use mimir_core::text::quote_for_shell;
 
 /// Returns the command line of this process, quoted for a shell, with `mimir` as the program and control characters
 /// escaped.

@@ -16,6 +16,7 @@ use workspace_option::{all_with_workspace, with_workspace};
 
 pub mod approvals;
 pub mod audit;
+pub mod dates;
 pub mod definitions;
 pub mod doctor;
 pub mod grant;
@@ -29,8 +30,8 @@ pub mod stderr_queue;
 pub mod team;
 pub mod tools;
 pub mod undo;
-
 pub mod workspace_option;
+
 /// Style of important text.
 pub const STRONG: Style = Style::new().bold();
 /// Style of less important text.
@@ -128,8 +129,8 @@ impl ResultPrinter {
 
 /// Prints a line on stderr. Write errors are ignored.
 pub fn note(line: impl std::fmt::Display) {
-    // A single write, so that lines of several threads do not mix.
     let line = format!("{line}\n");
+    // A single write, so that lines of several threads do not mix.
     let _ = stderr_queue::StderrQueue.write_all(with_workspace(&line).as_bytes());
 }
 

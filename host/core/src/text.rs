@@ -236,6 +236,16 @@ fn skip_csi(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     }
 }
 
+/// Quotes a word for a POSIX shell if necessary.
+pub fn quote_for_shell(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/.-_=@:,+%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
 /// Converts text to one line for display, without control characters or hidden text.
 pub fn visible(text: &str) -> String {
     sanitize(text.to_owned())

@@ -157,7 +157,7 @@ fn check_listed(keys: &[VerifyingKey], key: &VerifyingKey, list: &str) -> Result
 }
 
 /// Reads a public key: a PEM text, or the path of a file relative to `folder`.
-fn read_key(folder: &Path, name: &str) -> Result<VerifyingKey, ToolError> {
+pub(super) fn read_key(folder: &Path, name: &str) -> Result<VerifyingKey, ToolError> {
     if name.trim_start().starts_with(PEM_START) {
         return Ok(VerifyingKey::from_pem(name.as_bytes())?);
     }
@@ -207,10 +207,8 @@ impl SignedReview {
         };
         let fault = |why: &str| {
             let message = format!("{shown}: {why}");
-            let remedy = format!(
-                "review the tool again: `mimir team approve {} --sign KEY`",
-                tool.file
-            );
+            let approve = folder.approve_command(&tool.file);
+            let remedy = format!("review the tool again: `{approve}`");
             ToolError::new(ToolErrorCode::PermissionDenied, message).with_remedies([remedy])
         };
         let envelope = DsseEnvelope::from_json(&json).map_err(|error| fault(&error.to_string()))?;

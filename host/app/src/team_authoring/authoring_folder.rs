@@ -4,15 +4,16 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use mimir_core::files::{self, LinkPolicy};
-use mimir_core::text::visible;
+use mimir_core::text::{quote_for_shell, visible};
 use mimir_core::{ToolError, ToolErrorCode};
-use mimir_registry::team::check_org_id;
+use mimir_registry::team::{MAX_BLOB_SIZE, check_org_id};
 use mimir_registry::{OciDigest, OciReference};
 use serde::{Deserialize, Serialize};
 
 use crate::file_error::{file_error, write_atomically};
 use crate::settings;
 
+use super::content_guides::{GUIDE, guide};
 use super::folder_content::{PROMPTS, SKILLS, WORKERS};
 use super::manifest_text;
 
@@ -30,6 +31,9 @@ pub const PROPOSALS: &str = "proposals";
 
 /// Folder of the signed decisions of reviewers.
 pub const REVIEWS: &str = "approvals";
+
+/// Folder for the public keys that `team.yml` names.
+const KEYS: &str = "keys";
 
 /// Folders of the other files of a bundle.
 pub const CONTENT: [&str; 3] = [WORKERS, PROMPTS, SKILLS];
@@ -99,6 +103,8 @@ pub struct AuthoredTool {
 pub struct AuthoringFolder {
     root: PathBuf,
     text: String,
+    /// The key of the user, as in `--sign`, for commands in messages.
+    key_name: Option<String>,
     /// Content of `team.yml`.
     pub manifest: AuthoringManifest,
 }
@@ -132,9 +138,13 @@ impl AuthoringFolder {
             }
             Ok(())
         };
-        for folder in CONTENT.into_iter().chain([TOOLS, PROPOSALS, REVIEWS]) {
-            // Version control does not store empty folders.
-            write_new(root.join(folder).join(".gitkeep"), "")?;
+        for folder in CONTENT.into_iter().chain([KEYS, TOOLS, PROPOSALS, REVIEWS]) {
+            let path = root.join(folder);
+            match guide(folder) {
+                Some(text) => write_new(path.join(GUIDE), text)?,
+                // Version control does not store empty folders.
+                None => write_new(path.join(".gitkeep"), "")?,
+            }
         }
         write_new(root.join(SETTINGS), manifest_text::SETTINGS_TEMPLATE)?;
         // Last, because this file makes the folder one.
@@ -163,8 +173,42 @@ impl AuthoringFolder {
         Ok(Self {
             root: root.to_owned(),
             text,
+            key_name: None,
             manifest,
         })
+    }
+
+    /// Sets the user's key, as in `--sign`, for commands in messages.
+    #[must_use]
+    pub fn with_key_name(mut self, name: &str) -> Self {
+        self.key_name = Some(name.to_owned());
+        self
+    }
+
+    /// Returns a command of `mimir team` about this folder for messages, such as `approve weather.wasm`. `options` come
+    /// after the folder, and are quoted for a shell already.
+    pub fn command(&self, words: &[&str], options: &str) -> String {
+        let folder = self.root.display().to_string();
+        let words = words.iter().copied();
+        // The current folder is the default.
+        let words = words.chain((folder != ".").then_some(&*folder));
+        let line = words.fold("mimir team".to_owned(), |line, word| {
+            line + " " + &quote_for_shell(&visible(word))
+        });
+        let space = if options.is_empty() { "" } else { " " };
+        format!("{line}{space}{options}")
+    }
+
+    /// Returns the command that approves a tool.
+    pub fn approve_command(&self, tool: &str) -> String {
+        self.command(&["approve", tool], &self.sign_option())
+    }
+
+    /// Returns the option that signs with the user's key.
+    pub fn sign_option(&self) -> String {
+        let key = self.key_name.as_deref();
+        let key = key.map_or_else(|| "KEY".to_owned(), |key| quote_for_shell(&visible(key)));
+        format!("--sign {key}")
     }
 
     /// Returns the path of the folder.
@@ -175,6 +219,37 @@ impl AuthoringFolder {
     /// Returns the path of a component.
     pub fn tool_path(&self, file: &str) -> PathBuf {
         self.root.join(TOOLS).join(file)
+    }
+
+    /// Reads the component of an entry of the catalog.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file is missing, or has another digest than the entry.
+    pub fn read_component(&self, entry: &AuthoredTool) -> Result<Vec<u8>, ToolError> {
+        let path = self.tool_path(&entry.file);
+        let shown = path.display().to_string();
+        let restore = "restore the file from version control".to_owned();
+        let bytes = files::read(&path, LinkPolicy::Refuse, MAX_BLOB_SIZE).map_err(|error| {
+            let remove = self.command(&["remove", &entry.file], "");
+            let remove = format!("or remove it from the catalog: `{remove}`");
+            file_error("read", &path, &error).with_remedies([restore.clone(), remove])
+        })?;
+        let digest = OciDigest::of_bytes(&bytes);
+        if digest == entry.digest {
+            return Ok(bytes);
+        }
+        let message = format!(
+            "{} has changed since it was added: {digest} instead of {}",
+            visible(&shown),
+            entry.digest
+        );
+        let add = format!(
+            "or add the new build, and have it approved: `{}`",
+            self.command(&["add", &shown], "")
+        );
+        let error = ToolError::new(ToolErrorCode::PermissionDenied, message);
+        Err(error.with_remedies([restore, add]))
     }
 
     /// Returns the path of the signed decision about a component.
@@ -367,6 +442,42 @@ mod tests {
         AuthoringFolder::create(dir.path(), "acme", "Acme: \"engineering\" #1").unwrap();
         let folder = AuthoringFolder::open(dir.path()).unwrap();
         (dir, folder)
+    }
+
+    #[test]
+    fn authoring_folder_names_whole_commands() {
+        let (dir, folder) = new_folder();
+        let root = dir.path().display();
+        assert_eq!(
+            folder.approve_command("a.wasm"),
+            format!("mimir team approve a.wasm {root} --sign KEY")
+        );
+        let mut folder = folder.with_key_name("my key");
+        assert_eq!(
+            folder.approve_command("a.wasm"),
+            format!("mimir team approve a.wasm {root} --sign 'my key'")
+        );
+        folder.root = PathBuf::from(".");
+        assert_eq!(
+            folder.command(&["remove", "a.wasm"], ""),
+            "mimir team remove a.wasm"
+        );
+    }
+
+    #[test]
+    fn authoring_folder_reads_only_the_component_of_the_catalog() {
+        let (dir, mut folder) = new_folder();
+        let tool = entry("a.wasm", b"a");
+        let error = folder.read_component(&tool).unwrap_err();
+        assert_eq!(error.code, ToolErrorCode::FileNotFound);
+        assert!(error.remedies[1].contains("mimir team remove a.wasm"));
+        folder.put_tool(tool.clone(), b"a").unwrap();
+        assert_eq!(folder.read_component(&tool).unwrap(), b"a");
+        std::fs::write(dir.path().join("tools/a.wasm"), b"b").unwrap();
+        let error = folder.read_component(&tool).unwrap_err();
+        assert_eq!(error.code, ToolErrorCode::PermissionDenied);
+        let add = format!("mimir team add {0}/tools/a.wasm {0}", dir.path().display());
+        assert!(error.remedies[1].contains(&add), "{:?}", error.remedies);
     }
 
     fn entry(file: &str, component: &[u8]) -> AuthoredTool {

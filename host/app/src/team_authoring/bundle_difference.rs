@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 
 use mimir_core::grants::Grant;
 use mimir_core::text::visible;
+use mimir_registry::signature::VerifyingKey;
 use mimir_registry::team::{BundledFile, BundledTool, TeamBundle};
 use serde::Serialize;
 use similar::{ChangeTag, TextDiff};
+
+use super::key_names::KeyNames;
 
 /// Differences, one line each.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -17,8 +20,17 @@ pub struct BundleDifference {
 }
 
 impl BundleDifference {
-    /// Compares two bundles. Without an earlier one, everything is new.
+    /// Compares two bundles. Without an earlier one, everything is new. Keys are named by their ids.
     pub fn between(before: Option<&TeamBundle>, after: &TeamBundle) -> Self {
+        Self::between_named(before, after, &KeyNames::default())
+    }
+
+    /// Compares two bundles as [`Self::between`] does, and adds the names of keys that are known.
+    pub fn between_named(
+        before: Option<&TeamBundle>,
+        after: &TeamBundle,
+        names: &KeyNames,
+    ) -> Self {
         let mut lines = Vec::new();
         if let Some(before) = before
             && before.team.name != after.team.name
@@ -58,9 +70,9 @@ impl BundleDifference {
         for (kind, texts) in lists {
             let (old, new) = (before.map_or(&[][..], texts), texts(after));
             let added = new.iter().filter(|text| !old.contains(text));
-            lines.extend(added.map(|text| format!("{kind} added: {}", short(text))));
+            lines.extend(added.map(|text| format!("{kind} added: {}", shown(text, names))));
             let removed = old.iter().filter(|text| !new.contains(text));
-            lines.extend(removed.map(|text| format!("{kind} removed: {}", short(text))));
+            lines.extend(removed.map(|text| format!("{kind} removed: {}", shown(text, names))));
         }
         Self {
             lines: lines.iter().map(|line| visible(line)).collect(),
@@ -68,10 +80,12 @@ impl BundleDifference {
     }
 }
 
-/// Returns a key on one line, without the lines around it.
-fn short(text: &str) -> String {
-    let lines = text.lines().filter(|line| !line.starts_with("-----"));
-    lines.collect()
+/// Returns a key in PEM or a key's id as its id and name, and other texts as they are.
+fn shown(text: &str, names: &KeyNames) -> String {
+    match VerifyingKey::from_pem(text.as_bytes()) {
+        Ok(key) => names.describe(&key.id()),
+        Err(_) => names.describe(text),
+    }
 }
 
 fn tool_lines(old: Option<&BundledTool>, tool: &BundledTool, lines: &mut Vec<String>) {
@@ -154,6 +168,7 @@ fn settings_lines(old: &str, new: &str, lines: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
+    use mimir_registry::signature::{KeyAlgorithm, SigningKey};
     use serde_json::{Value, json};
 
     use super::*;
@@ -208,6 +223,16 @@ mod tests {
                 "model added: anthropic/*".to_owned(),
             ]
         );
+        let key = SigningKey::generate(KeyAlgorithm::Ed25519).unwrap();
+        let (pem, id) = (key.verifying_key().to_pem(), key.verifying_key().id());
+        let keyed = bundle(|value| {
+            value["keys"] = json!([pem]);
+            value["revokedKeys"] = json!(["c".repeat(64)]);
+        });
+        let names = KeyNames::from_iter([(id.clone(), "release".to_owned())]);
+        let lines = BundleDifference::between_named(Some(&before), &keyed, &names).lines;
+        let revoked = format!("revoked key added: {}", "c".repeat(64));
+        assert_eq!(lines, [format!("key added: {id} (release)"), revoked]);
         let all = BundleDifference::between(None, &before).lines;
         assert!(
             all.contains(&format!("tool a.wasm: added, {a}, enforced")),

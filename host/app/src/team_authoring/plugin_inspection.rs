@@ -135,12 +135,12 @@ impl InspectedPlugin {
         let expected = self.grant(&grant.named(), &grant.withheld)?;
         if expected.tools != grant.tools || expected.imports != grant.imports {
             return Err(fault(
-                "differs from what the component requests; review it again with `mimir team approve`",
+                "differs from what the component requests; review it again",
             ));
         }
         if expected.named() != grant.named() {
             return Err(fault(
-                "names rights that the component has no import for; review it again with `mimir team approve`",
+                "names rights that the component has no import for; review it again",
             ));
         }
         Ok(())

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::file_error::{file_error, write_atomically};
+use crate::registries::SignatureState;
 
 use super::authoring_folder::{build_stem, check_file_name, component_file, refuse_link};
 use super::plugin_inspection::InspectedPlugin;
@@ -118,6 +119,21 @@ pub struct ProposalSource {
     /// Builder named by the provenance. It is shown only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<String>,
+    /// State of the signature on this machine. It is shown only, and not stored: it depends on the trust policy of the person
+    /// who looks.
+    #[serde(skip)]
+    pub signature: Option<SignatureState>,
+}
+
+impl ProposalSource {
+    /// Returns who has signed, or why that is not known.
+    pub fn signature_text(&self) -> String {
+        match (&self.signer, &self.signature) {
+            (Some(signer), _) => signer.to_string(),
+            (None, Some(state)) => state.to_string(),
+            (None, None) => "no verified signature".to_owned(),
+        }
+    }
 }
 
 /// Test results that the proposer reports.

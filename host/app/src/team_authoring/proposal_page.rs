@@ -42,11 +42,7 @@ fn write_page(page: &mut String, proposal: &ToolProposal) {
     match &proposal.source {
         Some(source) => {
             rows.push(("Reference", source.reference.clone()));
-            let signer = source.signer.as_ref();
-            rows.push((
-                "Signer",
-                signer.map_or_else(|| "unsigned".to_owned(), ToString::to_string),
-            ));
+            rows.push(("Signature", source.signature_text()));
             let provenance = source.provenance.as_ref();
             rows.extend(provenance.map(|builder| ("Provenance (not verified)", builder.clone())));
         }

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use jiff::{Span, Timestamp};
 use mimir_core::files::{self, LinkPolicy};
 use mimir_core::grants::Grant;
-use mimir_core::text::visible;
+use mimir_core::text::{quote_for_shell, visible};
 use mimir_core::{ToolError, ToolErrorCode};
 use mimir_registry::signature::{DsseEnvelope, SigningKey};
 use mimir_registry::team::{
-    BUNDLE_PAYLOAD_TYPE, BundledFile, BundledTool, MAX_BLOB_SIZE, TeamBundle, TeamIdentity,
+    BUNDLE_PAYLOAD_TYPE, BundledFile, BundledTool, TeamBundle, TeamIdentity, expires_soon,
 };
 use mimir_registry::{OciDigest, RegistryClient};
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,8 @@ use crate::teams::check_team_settings;
 use super::approval_record::{ReviewDecision, ReviewKeys, SignedReview};
 use super::authoring_folder::{AuthoredTool, AuthoringFolder, CONTENT, SETTINGS, refuse_link};
 use super::bundle_difference::BundleDifference;
-use super::folder_content::{ContentFile, check_text_file, read_content};
+use super::folder_content::{ContentFile, check_file, read_content};
+use super::key_names::KeyNames;
 use super::plugin_inspection::InspectedPlugin;
 use super::publish_target::{PublishTarget, PublishedBundle};
 
@@ -52,6 +53,32 @@ struct PublicationRecord {
     target: String,
     envelope: OciDigest,
     published_at: Timestamp,
+    /// Older releases did not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expires_at: Option<Timestamp>,
+}
+
+/// The last bundle that was published from a folder, for messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastPublication {
+    /// The version.
+    pub version: u64,
+    /// The target, as `mimir team publish` takes it.
+    pub target: String,
+    /// Time of the expiry, if it is past or within seven days.
+    pub expires_soon: Option<Timestamp>,
+}
+
+impl LastPublication {
+    /// Reads the record of the folder; `None` if nothing was published, or the record is not valid.
+    pub fn read(folder: &AuthoringFolder, now: Timestamp) -> Option<Self> {
+        let record = PublicationRecord::read(folder).ok()??;
+        Some(Self {
+            version: record.version,
+            target: record.target,
+            expires_soon: record.expires_at.filter(|time| expires_soon(*time, now)),
+        })
+    }
 }
 
 /// A signed bundle that is ready to be published.
@@ -63,6 +90,12 @@ pub struct Publication {
     pub difference: BundleDifference,
     /// Ids of the reviewers' keys, by the file of the tool.
     pub reviewers: BTreeMap<String, String>,
+    /// Names of keys.
+    pub key_names: KeyNames,
+    /// Paths of hidden files and backups that are not published.
+    pub left_out: Vec<String>,
+    /// Days that the bundle is valid.
+    pub expires_in_days: u32,
     /// Version of the published bundle.
     pub published_version: Option<u64>,
     /// Digest of the envelope.
@@ -91,10 +124,12 @@ impl Publication {
     ) -> Result<Self, ToolError> {
         let keys = ReviewKeys::read(folder, signing.verifying_key())?;
         keys.check_publisher(signing.verifying_key())?;
+        let key_names = KeyNames::read(setup, folder);
         let published = target.published(client, &keys.published).await?;
-        check_lineage(folder, &target, published.as_ref(), signing)?;
+        check_lineage(folder, &target, published.as_ref(), signing, &key_names)?;
         let record = PublicationRecord::read(folder)?;
         let version = next_version(
+            folder,
             &target,
             published.as_ref(),
             record.as_ref(),
@@ -106,11 +141,13 @@ impl Publication {
         check_bundle_settings(&shown, &settings)?;
         let mut blobs = BTreeMap::new();
         let (tools, reviewers) = read_tools(setup, folder, &keys, &mut blobs).await?;
+        let mut left_out = Vec::new();
         let [workers, prompts, skills] = CONTENT.map(|kind| {
-            let files = read_content(&folder.root().join(kind))?;
-            files
-                .iter()
-                .try_for_each(|file| check_text_file(kind, file))?;
+            let content = read_content(&folder.root().join(kind))?;
+            let files = content.files;
+            files.iter().try_for_each(|file| check_file(kind, file))?;
+            let stray = content.left_out.iter();
+            left_out.extend(stray.map(|path| format!("{kind}/{path}")));
             let files = files.into_iter().map(|ContentFile { path, bytes }| {
                 let (digest, size) = (OciDigest::of_bytes(&bytes), bytes.len() as u64);
                 blobs.insert(digest, bytes);
@@ -118,19 +155,18 @@ impl Publication {
             });
             Ok::<Vec<BundledFile>, ToolError>(files.collect())
         });
-        let issued_at = Timestamp::now();
+        // Whole seconds are readable, and precise enough.
+        let issued_at =
+            Timestamp::from_second(Timestamp::now().as_second()).map_err(ToolError::internal)?;
         let days = i64::from(folder.manifest.expires_in_days);
         let expires_at = issued_at
             .checked_add(Span::new().hours(days * HOURS_PER_DAY))
             .map_err(ToolError::internal)?;
+        let team = TeamIdentity {
+            org_id: folder.manifest.org_id.clone(),
+            name: folder.manifest.name.clone(),
+        };
         let bundle = TeamBundle {
-            version,
-            team: TeamIdentity {
-                org_id: folder.manifest.org_id.clone(),
-                name: folder.manifest.name.clone(),
-            },
-            issued_at,
-            expires_at,
             settings,
             tools,
             workers: workers?,
@@ -139,18 +175,22 @@ impl Publication {
             keys: keys.bundle.iter().map(|key| key.to_pem()).collect(),
             revoked_keys: folder.manifest.revoked_keys.clone(),
             models: folder.manifest.models.clone(),
+            ..TeamBundle::new(version, team, issued_at, expires_at)
         };
         check_team_settings(&bundle)?;
         let payload = bundle.to_payload()?;
         let envelope = DsseEnvelope::sign(BUNDLE_PAYLOAD_TYPE, &payload, signing)?.to_json()?;
         let before = published.as_ref().map(|published| &published.bundle);
         Ok(Self {
-            difference: BundleDifference::between(before, &bundle),
+            difference: BundleDifference::between_named(before, &bundle, &key_names),
             published_version: before.map(|before| before.version),
             before: published.as_ref().map(|published| published.envelope),
             envelope_digest: OciDigest::of_bytes(&envelope),
             bundle,
             reviewers,
+            key_names,
+            left_out,
+            expires_in_days: folder.manifest.expires_in_days,
             target,
             root: folder.root().to_owned(),
             envelope,
@@ -178,6 +218,7 @@ impl Publication {
             target: self.target.to_string(),
             envelope: self.envelope_digest,
             published_at: bundle.issued_at,
+            expires_at: Some(bundle.expires_at),
         };
         let json = serde_json::to_string_pretty(&record).map_err(ToolError::internal)?;
         let path = self.root.join(RECORD);
@@ -217,6 +258,7 @@ fn check_lineage(
     target: &PublishTarget,
     published: Option<&PublishedBundle>,
     signing: &SigningKey,
+    names: &KeyNames,
 ) -> Result<(), ToolError> {
     let Some(PublishedBundle { bundle, key_id, .. }) = published else {
         return Ok(());
@@ -238,13 +280,27 @@ fn check_lineage(
         bundle.version,
         key.id()
     );
-    let remedy =
-        format!("add its public key to `keys` in team.yml, and publish once with the key {key_id}");
+    let other = quote_for_shell(&visible(names.name(key_id).unwrap_or("KEY")));
+    let publish = publish_command(folder, &target.to_string(), &format!("--sign {other}"));
+    let remedy = format!(
+        "add its public key to `keys` in team.yml, and publish once with the key {}: `{publish}`",
+        names.describe(key_id)
+    );
     Err(ToolError::new(ToolErrorCode::PermissionDenied, message).with_remedies([remedy]))
+}
+
+/// Returns a command that publishes to a target.
+pub fn publish_command(folder: &AuthoringFolder, target: &str, options: &str) -> String {
+    let options = format!("{} {options}", quote_for_shell(&visible(target)));
+    // The target comes after the folder, so the folder is named in any case.
+    let root = folder.root().display().to_string();
+    let root = quote_for_shell(&visible(&root));
+    format!("mimir team publish {root} {options}")
 }
 
 /// Returns the version of the next bundle.
 fn next_version(
+    folder: &AuthoringFolder,
     target: &PublishTarget,
     published: Option<&PublishedBundle>,
     record: Option<&PublicationRecord>,
@@ -266,11 +322,16 @@ fn next_version(
         let message = format!(
             "{target} has version {current}, but this folder last published version {recorded}: another copy of the folder is newer; nothing was published"
         );
+        let options = format!(
+            "{} --bundle-version {}",
+            folder.sign_option(),
+            current.saturating_add(1)
+        );
         let remedies = [
             "update the folder from version control, with its published.json".to_owned(),
             format!(
-                "to replace version {current} with what this folder contains, use `--bundle-version {}`",
-                current.saturating_add(1)
+                "to replace version {current} with what this folder contains: `{}`",
+                publish_command(folder, &target.to_string(), &options)
             ),
         ];
         return Err(ToolError::new(ToolErrorCode::AlreadyExists, message).with_remedies(remedies));
@@ -334,30 +395,16 @@ async fn read_tool(
     keys: &ReviewKeys,
 ) -> Result<(InspectedPlugin, BundledTool, String), ToolError> {
     let (record, grant) = approval(folder, entry, keys)?;
-    let path = folder.tool_path(&entry.file);
-    let bytes = files::read(&path, LinkPolicy::Refuse, MAX_BLOB_SIZE)
-        .map_err(|error| file_error("read", &path, &error))?;
-    let digest = OciDigest::of_bytes(&bytes);
-    if digest != entry.digest {
-        let message = format!(
-            "{} has changed since it was added: {digest} instead of {}",
-            visible(&path.display().to_string()),
-            entry.digest
-        );
-        let remedy = format!(
-            "restore the file, or add the new build with `mimir team add {}` and have it reviewed",
-            entry.file
-        );
-        return Err(
-            ToolError::new(ToolErrorCode::PermissionDenied, message).with_remedies([remedy])
-        );
-    }
+    let bytes = folder.read_component(entry)?;
     let plugin = InspectedPlugin::inspect(setup, &entry.file, bytes, &grant.named()).await?;
-    plugin.check_grant(&grant)?;
+    plugin.check_grant(&grant).map_err(|error| {
+        let approve = folder.approve_command(&entry.file);
+        error.with_remedies([format!("review it: `{approve}`")])
+    })?;
     let source = record.record.source.clone();
     let tool = BundledTool {
         file: entry.file.clone(),
-        digest,
+        digest: entry.digest,
         size: plugin.bytes.len() as u64,
         reference: entry.reference.clone(),
         signer: source.and_then(|source| source.signer),
@@ -376,8 +423,10 @@ fn approval(
     let file = &entry.file;
     let missing = |state: &str| {
         let message = format!("{file} ({}) {state}", entry.digest);
-        let remedy = format!("have it reviewed: `mimir team approve {file} --sign KEY`");
-        ToolError::new(ToolErrorCode::PermissionDenied, message).with_remedies([remedy])
+        let review = format!("have it reviewed: `{}`", folder.approve_command(file));
+        let remove = folder.command(&["remove", file], "");
+        let remove = format!("or leave it out of the bundle: `{remove}`");
+        ToolError::new(ToolErrorCode::PermissionDenied, message).with_remedies([review, remove])
     };
     let review = SignedReview::read(folder, entry, &keys.review)?;
     let review = review.ok_or_else(|| missing("is not approved"))?;

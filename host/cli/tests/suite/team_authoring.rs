@@ -12,6 +12,11 @@ use tempfile::TempDir;
 use crate::kit::team::Team;
 use crate::kit::{config, mimir, plugin, run};
 
+mod messages;
+
+/// Password of the stored keys.
+const PASSWORD: &str = "correct horse battery";
+
 /// Private keys of Ed25519 in PKCS #8, with seeds that everybody knows.
 const KEYS: [&str; 3] = [
     "MC4CAQAwBQYDK2VwBCIEIAEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEB",
@@ -58,6 +63,7 @@ impl AdminFixture {
     /// Exit code, JSON on stdout, and stderr.
     fn run(&self, args: &[&str]) -> (i32, Value, String) {
         let mut command = mimir(self.home.path(), args);
+        command.env("MIMIR_KEY_PASSWORD", PASSWORD);
         let output = command.arg("--json").output().unwrap();
         let out = String::from_utf8(output.stdout).unwrap();
         let value = serde_json::from_str(&out).unwrap_or(Value::Null);

@@ -3,6 +3,7 @@
 use std::fs::OpenOptions;
 use std::path::Path;
 
+use jiff::Timestamp;
 use mimir_audit::{AuditLog, LogHead};
 use mimir_core::config::AuditFailureMode;
 use mimir_core::files::{self, LinkPolicy};
@@ -12,6 +13,7 @@ use mimir_core::{Quarantined, Registry, ToolError, text};
 use mimir_process::sandbox::{ChosenSandbox, choose_sandbox, survey_sandboxes};
 use mimir_wasm::{CacheState, EngineFacts, MemoryAllocation, WASMTIME_VERSION as WASMTIME};
 
+use crate::output::dates::time_with_distance;
 use crate::output::doctor::DoctorFinding;
 use crate::version::BUILD;
 use mimir::settings::MergedSettings;
@@ -116,14 +118,28 @@ pub fn team(settings: &MergedSettings, user_dirs: &UserDirs) -> DoctorFinding {
 
 /// Checks the bundles of the joined teams.
 pub fn joined_teams(settings: &MergedSettings) -> Vec<DoctorFinding> {
+    let now = Timestamp::now();
+    let shown = |time: Timestamp| time_with_distance(time, now);
     let teams = settings.teams.iter();
     let findings = teams.map(|team| match team.outdated_now() {
         Some(outdated) => DoctorFinding::fair("team", outdated.text, "run `mimir team sync`"),
+        None if team.bundle.expires_soon(now) => DoctorFinding::fair(
+            "team",
+            format!(
+                "{}: the bundle is valid until {}",
+                team.bundle.team.name,
+                shown(team.bundle.expires_at)
+            ),
+            "run `mimir team sync`, or ask the team's administrator to publish again",
+        ),
         None => DoctorFinding::good(
             "team",
             format!(
                 "{}: version {}, checked at {}, valid until {}",
-                team.bundle.team.name, team.bundle.version, team.checked_at, team.bundle.expires_at
+                team.bundle.team.name,
+                team.bundle.version,
+                shown(team.checked_at),
+                shown(team.bundle.expires_at)
             ),
         ),
     });

@@ -7,21 +7,19 @@ use mimir_core::text::visible;
 use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::json;
 
-use super::{record, registry_source, shown};
+use super::{next_publish, open_folder, record, registry_source, shown, warn_expiry};
 use crate::args::{GlobalOptions, TeamAddArgs};
-use crate::arguments::quote_for_shell;
 use crate::commands::tools_add::{AddSource, fetch_component};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::note;
+use mimir::registries::SignatureState;
 use mimir::setup::HostSetup;
-use mimir::team_authoring::{
-    AuthoredTool, AuthoringFolder, InspectedPlugin, ToolProposal, bundled_file_name,
-};
+use mimir::team_authoring::{AuthoredTool, InspectedPlugin, ToolProposal, bundled_file_name};
 
 /// Adds a component to the catalog. It must be approved before it is published.
 pub async fn add(globals: &GlobalOptions, args: &TeamAddArgs) -> CommandResult {
-    let mut folder = AuthoringFolder::open(&args.dir)?;
     let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let mut folder = open_folder(&setup, &args.dir, None)?;
     let source = AddSource::parse(&args.source)?;
     if !matches!(source, AddSource::File(_) | AddSource::Registry(_)) {
         return Err(CommandFailure::usage(
@@ -31,7 +29,7 @@ pub async fn add(globals: &GlobalOptions, args: &TeamAddArgs) -> CommandResult {
     let fetched = fetch_component(&setup, &source, None).await?;
     let file = bundled_file_name(Path::new(&fetched.file_stem))?;
     let source = match &fetched.source {
-        Some(source) => registry_source(source)?,
+        Some(source) => registry_source(source, fetched.signature_state)?,
         None => None,
     };
     let plugin = InspectedPlugin::inspect(&setup, &file, fetched.bytes, &Needs::default()).await?;
@@ -55,6 +53,8 @@ pub async fn add(globals: &GlobalOptions, args: &TeamAddArgs) -> CommandResult {
         .iter()
         .flat_map(|tool| tool.definition.needs.lines())
         .collect();
+    let signature_state = source.as_ref().and_then(|source| source.signature.as_ref());
+    let signature_state = signature_state.map(SignatureState::as_str);
     if globals.json {
         globals.printer().print_json(&json!({
             "added": file,
@@ -63,6 +63,7 @@ pub async fn add(globals: &GlobalOptions, args: &TeamAddArgs) -> CommandResult {
             "size": plugin.bytes.len(),
             "reference": entry.reference,
             "signer": source.as_ref().and_then(|source| source.signer.as_ref()),
+            "signature": signature_state,
             "enforced": entry.enforced,
             "changed": is_new,
             "needs": needs,
@@ -71,25 +72,25 @@ pub async fn add(globals: &GlobalOptions, args: &TeamAddArgs) -> CommandResult {
     }
     note(format_args!("added {file}, {}", plugin.digest));
     if let Some(source) = &source {
-        let signer = source.signer.as_ref();
-        let signer = signer.map_or_else(|| "unsigned".to_owned(), ToString::to_string);
-        let reference = visible(&source.reference);
-        note(format_args!("from {reference}, {}", visible(&signer)));
+        let (reference, signature) = (visible(&source.reference), source.signature_text());
+        note(format_args!("from {reference}"));
+        note(format_args!("signature: {}", visible(&signature)));
     }
     for line in &needs {
         note(format_args!("  - {}", visible(line)));
     }
-    let dir = quote_for_shell(&args.dir.display().to_string());
     note(format_args!(
-        "Next: `mimir team approve {file} {dir} --sign KEY` shows and grants what it requests."
+        "Next: `{}` shows and grants what it requests.",
+        folder.approve_command(&file)
     ));
+    warn_expiry(&folder);
     Ok(ExitReason::Done)
 }
 
 /// Removes a component from the catalog.
 pub fn remove(globals: &GlobalOptions, tool: &str, dir: &Path) -> CommandResult {
-    let mut folder = AuthoringFolder::open(dir)?;
     let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let mut folder = open_folder(&setup, dir, None)?;
     let Some(removed) = folder.remove_tool(tool)? else {
         let known = folder.manifest.tools.iter();
         let known: Vec<&str> = known.map(|tool| tool.file.as_str()).collect();
@@ -116,8 +117,9 @@ pub fn remove(globals: &GlobalOptions, tool: &str, dir: &Path) -> CommandResult 
     globals.printer().print_done(
         &json!({ "removed": removed.file, "digest": removed.digest }),
         format_args!(
-            "removed {}; members keep it until the next `mimir team publish`",
-            removed.file
+            "removed {}; members keep it until the next bundle: {}",
+            removed.file,
+            next_publish(&folder)
         ),
     )
 }

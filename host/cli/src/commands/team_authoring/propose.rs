@@ -9,14 +9,16 @@ use mimir_core::{ToolError, ToolSource};
 use mimir_registry::team::MAX_BLOB_SIZE;
 use serde_json::json;
 
-use super::{registry_source, review, shown};
+use super::{open_folder, registry_source, review, shown};
 use crate::args::{GlobalOptions, TeamProposeArgs};
+use crate::arguments::quote_for_shell;
 use crate::commands::tools_build::BuiltComponent;
 use crate::commands::tools_test;
 use crate::commands::tools_trust::find_plugin;
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::{note, warn};
 use mimir::file_error::file_error;
+use mimir::registries::{installed_signature_state, trust_policy};
 use mimir::setup::HostSetup;
 use mimir::team_authoring::{
     AuthoringFolder, InspectedPlugin, ProposalFiles, ProposalSource, ProposedTests, ReviewKeys,
@@ -26,7 +28,9 @@ use mimir::team_authoring::{
 /// Writes a proposal of an installed component.
 pub async fn run(globals: &GlobalOptions, args: &TeamProposeArgs) -> CommandResult {
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    let folder = args.to.as_deref().map(AuthoringFolder::open).transpose()?;
+    let folder = args.to.as_deref();
+    let folder = folder.map(|dir| open_folder(&setup, dir, None));
+    let folder = folder.transpose()?;
     let registry = setup.registry().await.into_registry();
     let tools = find_plugin(&registry, &args.tool)?;
     let Some(tool) = tools.first() else {
@@ -87,7 +91,24 @@ pub async fn run(globals: &GlobalOptions, args: &TeamProposeArgs) -> CommandResu
         Some(_) => {}
         None => note("It has no test results: `--source DIR` names the folder with its cases.yml."),
     }
+    match &folder {
+        Some(folder) => note(format_args!(
+            "Next: hand in these files; then a reviewer runs `{}`.",
+            folder.approve_command(stem_of(&files.page))
+        )),
+        None => note(format_args!(
+            "Next: send these files to a reviewer, who runs `mimir team approve {} DIR --sign KEY`.",
+            quote_for_shell(&shown(&files.page))
+        )),
+    }
     Ok(ExitReason::Done)
+}
+
+/// Returns the name of a proposal among those of a folder.
+fn stem_of(page: &Path) -> &str {
+    page.file_stem()
+        .and_then(|stem| stem.to_str())
+        .unwrap_or_default()
 }
 
 /// Returns the origin that the lock file has for this build of the component.
@@ -105,10 +126,13 @@ fn source_in_lock(
         .map_err(ToolError::unavailable)?;
     let record = lock.sources.get(location);
     // Another build was put there since.
-    match record.filter(|record| record.layer_hex() == plugin.digest.hex()) {
-        Some(record) => registry_source(record),
-        None => Ok(None),
-    }
+    let Some(record) = record.filter(|record| record.layer_hex() == plugin.digest.hex()) else {
+        return Ok(None);
+    };
+    // The reviewer's command checks the signature again.
+    let state = trust_policy(setup)
+        .and_then(|trust| installed_signature_state(setup, &trust, location, record));
+    registry_source(record, state.ok().flatten())
 }
 
 /// Returns the grant of the earlier build: that of the team's folder, or of the bundle of a joined team.

@@ -3,29 +3,26 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use mimir_core::files::{self, LinkPolicy};
 use mimir_core::grants::Grant;
 use mimir_core::needs::{NeedKind, Needs};
 use mimir_core::text::visible;
 use mimir_core::{ToolError, ToolErrorCode};
 use mimir_registry::signature::{SigningKey, VerifyingKey};
-use mimir_registry::team::MAX_BLOB_SIZE;
 use mimir_registry::{OciDigest, OciReference};
 use serde_json::json;
 
-use super::{record, registry_source, shown};
+use super::{next_publish, open_folder, record, registry_source, warn_expiry};
 use crate::args::{GlobalOptions, TeamApproveArgs, TeamRejectArgs};
 use crate::arguments::command_line;
 use crate::commands::keys::signing_key;
 use crate::commands::tools_add::{AddSource, fetch_component};
-use crate::exit::CommandResult;
+use crate::exit::{CommandResult, ExitReason};
 use crate::output::{note, warn};
 use crate::terminal;
-use mimir::file_error::file_error;
 use mimir::setup::HostSetup;
 use mimir::team_authoring::{
-    AuthoredTool, AuthoringFolder, InspectedPlugin, ProposalFiles, ProposalSource, ReviewDecision,
-    ReviewKeys, ReviewRecord, SignedReview, ToolProposal, proposal_page,
+    AuthoredTool, AuthoringFolder, InspectedPlugin, KeyNames, ProposalFiles, ProposalSource,
+    ReviewDecision, ReviewKeys, ReviewRecord, SignedReview, ToolProposal, proposal_page,
 };
 
 /// A component under review.
@@ -41,8 +38,8 @@ struct ReviewedComponent {
 
 /// Approves a component, after the person has confirmed what it may do.
 pub async fn approve(globals: &GlobalOptions, args: &TeamApproveArgs) -> CommandResult {
-    let mut folder = AuthoringFolder::open(&args.dir)?;
     let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let mut folder = open_folder(&setup, &args.dir, Some(&args.sign))?;
     let (key, keys) = reviewer_key(&setup, &folder, &args.sign)?;
     let mut reviewed = read_component(&setup, &folder, &args.proposal, &keys.review).await?;
     if args.no_reference {
@@ -88,10 +85,16 @@ pub async fn approve(globals: &GlobalOptions, args: &TeamApproveArgs) -> Command
         files.remove()?;
     }
     let key_id = key.verifying_key().id();
+    let names = KeyNames::read(&setup, &folder);
     record(
         &setup,
         &format!("team {}", folder.manifest.org_id),
-        &format!("approved {}, {}, key {key_id}", plugin.file, plugin.digest),
+        &format!(
+            "approved {}, {}, signed with the key {}",
+            plugin.file,
+            plugin.digest,
+            names.describe(&key_id)
+        ),
     );
     globals.printer().print_done(
         &json!({
@@ -104,16 +107,22 @@ pub async fn approve(globals: &GlobalOptions, args: &TeamApproveArgs) -> Command
             "reference": entry.reference,
         }),
         format_args!(
-            "approved {}; members get it with the next `mimir team publish`",
-            plugin.file
+            "approved {} with the key {}; members get it with the next bundle: {}",
+            plugin.file,
+            names.describe(&key_id),
+            next_publish(&folder)
         ),
-    )
+    )?;
+    if !globals.json {
+        warn_expiry(&folder);
+    }
+    Ok(ExitReason::Done)
 }
 
 /// Rejects a component. The catalog stays as it is.
 pub async fn reject(globals: &GlobalOptions, args: &TeamRejectArgs) -> CommandResult {
-    let folder = AuthoringFolder::open(&args.dir)?;
     let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let folder = open_folder(&setup, &args.dir, Some(&args.sign))?;
     let (key, _) = reviewer_key(&setup, &folder, &args.sign)?;
     // Not inspected: a component that cannot be loaded can be rejected, too.
     let (file, bytes, proposal) = match ProposalFiles::find(&args.proposal, &folder.proposals()) {
@@ -146,12 +155,16 @@ pub async fn reject(globals: &GlobalOptions, args: &TeamRejectArgs) -> CommandRe
     record(
         &setup,
         &format!("team {}", folder.manifest.org_id),
-        &format!("rejected {file}, {digest}, key {key_id}"),
+        &format!(
+            "rejected {file}, {digest}, signed with the key {}",
+            KeyNames::read(&setup, &folder).describe(&key_id)
+        ),
     );
     let is_listed = folder.tool(&file).is_some_and(|tool| tool.digest == digest);
     if is_listed && !globals.json {
         note(format_args!(
-            "The catalog still lists {file}, which stops the next `mimir team publish`; `mimir team remove {file}` removes it."
+            "The catalog still lists {file}, which stops the next `mimir team publish`; `{}` removes it.",
+            folder.command(&["remove", &file], "")
         ));
     }
     globals.printer().print_done(
@@ -197,6 +210,7 @@ async fn read_component(
                     reference,
                     signer: None,
                     provenance: None,
+                    signature: None,
                 }),
                 proposal: None,
             });
@@ -228,22 +242,7 @@ fn catalog_component(
     else {
         return Err(missing);
     };
-    let path = folder.tool_path(&entry.file);
-    let bytes = files::read(&path, LinkPolicy::Refuse, MAX_BLOB_SIZE)
-        .map_err(|error| file_error("read", &path, &error))?;
-    let digest = OciDigest::of_bytes(&bytes);
-    if digest != entry.digest {
-        let message = format!(
-            "{} has changed since it was added: {digest} instead of {}; nothing was approved",
-            shown(&path),
-            entry.digest
-        );
-        let remedy = format!("add the new build: `mimir team add {}`", shown(&path));
-        return Err(
-            ToolError::new(ToolErrorCode::PermissionDenied, message).with_remedies([remedy])
-        );
-    }
-    Ok((entry.file.clone(), bytes))
+    Ok((entry.file.clone(), folder.read_component(entry)?))
 }
 
 /// Fetches the component of a reference again, with the reviewer's own trust policy, because the proposal's statement
@@ -268,7 +267,7 @@ async fn verify_source(
         return Err(fault("has another component than the proposal").into());
     }
     let source = match &fetched.source {
-        Some(source) => registry_source(source)?,
+        Some(source) => registry_source(source, fetched.signature_state)?,
         None => None,
     };
     let source = source.ok_or_else(|| fault("has no manifest"))?;

@@ -7,6 +7,7 @@ use mimir_core::text::visible;
 use sha2::{Digest, Sha256};
 
 use crate::exit::{CommandFailure, CommandResult};
+use mimir::registries::SignatureState;
 
 /// Maximum size of a component in bytes. The loader also refuses larger ones.
 pub const MAX_COMPONENT_SIZE: u64 = 256 << 20;
@@ -23,6 +24,8 @@ pub struct FetchedComponent {
     pub policy: Option<String>,
     /// Content of the file with the manifest and its signatures (see `mimir::registries::StoredSignatures`).
     pub signatures: Option<Vec<u8>>,
+    /// State of the signature of a component from a registry.
+    pub signature_state: Option<SignatureState>,
     /// Lines about the source for the user, besides those of the record.
     pub notes: Vec<String>,
 }
@@ -36,6 +39,7 @@ impl FetchedComponent {
             source: None,
             policy: None,
             signatures: None,
+            signature_state: None,
             notes: Vec::new(),
         }
     }

@@ -29,6 +29,7 @@ pub async fn fetch_artifact(
     let mut fetched = FetchedComponent::new(pulled.bytes, stem).with_source(pulled.source);
     fetched.policy = pulled.policy;
     fetched.signatures = Some(artifact.stored_signatures()?);
+    fetched.signature_state = Some(artifact.signature_state());
     fetched.notes = describe(artifact, fetched.bytes.len());
     Ok(fetched)
 }
@@ -38,7 +39,7 @@ fn describe(artifact: &InspectedArtifact, size: usize) -> Vec<String> {
     let mut lines = vec![
         format!("Reference: {}", artifact.reference),
         format!("Manifest: {}", artifact.manifest.digest),
-        format!("Signer: {}", artifact.signer_text()),
+        format!("Signature: {}", artifact.signature_state()),
     ];
     if let Some(version) = artifact.version() {
         lines.push(format!("Version: {}", visible(&version)));
