@@ -101,7 +101,7 @@ fn create(
     keys.check_new(&args.name)?;
     let password = password::new_password(&args.name)?;
     let key = keys.create(&args.name, args.algorithm, &password)?;
-    record(setup, &args.name, "created");
+    record(setup, &args.name, &format!("created, {}", key.public.id()));
     print_stored(printer, "created", &key)
 }
 
@@ -135,7 +135,12 @@ fn import(
         let public = VerifyingKey::from_pem(&text).map_err(ToolError::from)?;
         keys.import_public(name, &public)?
     };
-    record(setup, name, "imported");
+    let kind = if key.can_sign { "private" } else { "public" };
+    record(
+        setup,
+        name,
+        &format!("imported, {kind}, {}", key.public.id()),
+    );
     print_stored(printer, "imported", &key)
 }
 
@@ -160,6 +165,8 @@ fn remove(
     yes: bool,
 ) -> CommandResult {
     let shown = visible(name);
+    // A damaged key can be removed, too.
+    let id = keys.find(name).ok().map(|key| key.public.id());
     if !yes && !terminal::confirm(&format!("Remove the key `{shown}`?"))? {
         return Err(ToolError::approval_denied(format!(
             "nothing was removed; without a terminal, use `mimir keys remove {shown} --yes`"
@@ -173,9 +180,10 @@ fn remove(
         )
         .into());
     }
-    record(setup, name, "removed");
+    let known = id.as_deref().unwrap_or("id unknown");
+    record(setup, name, &format!("removed, {known}"));
     printer.print_done(
-        &json!({ "removed": name }),
+        &json!({ "removed": name, "id": id }),
         format_args!("removed `{name}`"),
     )
 }
