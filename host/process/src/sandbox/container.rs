@@ -18,6 +18,7 @@ mod container_processes;
 mod egress_proxy;
 mod engine;
 mod engine_facts;
+mod engine_states;
 mod exec;
 #[cfg(test)]
 mod fake;

@@ -99,7 +99,7 @@ impl World {
             .filters(&filters);
         let options = all.build();
         let docker = docker().await;
-        for _ in 0..100 {
+        for _ in 0..1200 {
             match docker.list_containers(Some(options.clone())).await {
                 Ok(found) => return found.into_iter().map(|found| found.id.unwrap()).collect(),
                 // Podman lists a container that is about to be removed as `stopped`, a state that Docker does not have.
@@ -121,18 +121,26 @@ impl World {
     /// Removes the containers, as another program might.
     pub async fn remove_all(&self) {
         let force = RemoveContainerOptionsBuilder::new().force(true).build();
-        for id in self.all().await {
-            // The container may already be exiting.
-            let _ = docker()
-                .await
-                .remove_container(&id, Some(force.clone()))
-                .await;
+        for _ in 0..1200 {
+            let all = self.all().await;
+            if all.is_empty() {
+                return;
+            }
+            for id in all {
+                // Podman refuses while a container is exiting.
+                let _ = docker()
+                    .await
+                    .remove_container(&id, Some(force.clone()))
+                    .await;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
+        panic!("a container cannot be removed");
     }
 
     /// Waits until there are `count` containers.
     pub async fn comes_to(&self, count: usize) {
-        for _ in 0..200 {
+        for _ in 0..1200 {
             if self.containers().await == count {
                 return;
             }
@@ -166,7 +174,7 @@ impl Said {
 }
 
 pub async fn comes(word: &str, is: bool) {
-    for _ in 0..250 {
+    for _ in 0..3000 {
         if runs(word) == is {
             return;
         }

@@ -12,7 +12,6 @@ use bollard::query_parameters::{
     KillContainerOptions, ListContainersOptionsBuilder, RemoveContainerOptionsBuilder,
 };
 use bollard::{API_DEFAULT_VERSION, Docker};
-use futures::future::join_all;
 use parking_lot::Mutex;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -21,6 +20,7 @@ use tokio::time::timeout;
 
 use super::container_owner::{ContainerOwner, LABEL};
 use super::engine_facts::ContainerEngineFacts;
+use super::engine_states::{inspect_container, list_containers};
 use super::set_id_bits::WritableFolders;
 use crate::sandbox::SandboxError;
 
@@ -169,7 +169,7 @@ impl ContainerEngine {
 
     /// Returns true if a container exists and runs.
     async fn runs(&self, id: &str) -> Result<bool, Error> {
-        match self.docker.inspect_container(id, None).await {
+        match inspect_container(&self.docker, id).await {
             Ok(container) => Ok(container
                 .state
                 .is_none_or(|state| state.running != Some(false))),
@@ -180,19 +180,22 @@ impl ContainerEngine {
 
     /// Returns true if a process of an ended container was killed for running out of memory.
     pub(super) async fn out_of_memory(&self, id: &str) -> bool {
-        let container = self.docker.inspect_container(id, None).await;
+        let container = inspect_container(&self.docker, id).await;
         let state = container.ok().and_then(|container| container.state);
         state.is_some_and(|state| state.oom_killed == Some(true))
     }
 
-    /// Removes containers left behind by mimir processes that have ended.
+    /// Queues the containers of mimir processes that have ended for removal.
     pub(super) async fn sweep(&self) {
         let labels = HashMap::from([("label", vec![LABEL])]);
         let all = ListContainersOptionsBuilder::new()
             .all(true)
             .filters(&labels);
-        let Ok(containers) = self.docker.list_containers(Some(all.build())).await else {
-            return;
+        let containers = match list_containers(&self.docker, all.build()).await {
+            Ok(containers) => containers,
+            Err(error) => {
+                return tracing::debug!(%error, "left containers were not searched for");
+            }
         };
         let own = ContainerOwner::this_process();
         let abandoned = containers.into_iter().filter(|container| {
@@ -203,11 +206,9 @@ impl ContainerEngine {
             let label = container.labels.as_ref().and_then(|all| all.get(LABEL));
             label.is_some_and(|label| own.is_abandoned(label, runs))
         });
-        join_all(abandoned.filter_map(|container| {
-            let id = container.id?;
-            Some(async move { remove(&self.docker, &id, 0).await })
-        }))
-        .await;
+        for id in abandoned.filter_map(|container| container.id) {
+            self.discard(DiscardedContainer::ById(id, None));
+        }
     }
 
     /// Queues a container for removal on a separate thread, since the caller may be unable to wait. Afterwards, clears
@@ -419,6 +420,44 @@ mod tests {
         assert_eq!(removed.recv_timeout(REMOVE_TIMEOUT).unwrap(), "late");
         drop(engine);
         assert!(begun.elapsed() < REMOVE_TIMEOUT + Duration::from_secs(30));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn sweep_removes_ended_containers_in_a_state_of_podman() {
+        // No process has this ID.
+        let own = ContainerOwner::this_process().label();
+        let place: Vec<_> = own.split(' ').take(2).collect();
+        let left = format!("{} {} 1", place.join(" "), u32::MAX);
+        let listed = format!(
+            r#"[{{"Id": "own", "State": "running", "Labels": {{"{LABEL}": "{own}"}}}},
+            {{"Id": "left", "State": "stopped", "Labels": {{"{LABEL}": "{left}"}}}}]"#
+        );
+        let listed: &'static str = listed.leak();
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("s");
+        let (removed, names) = channel();
+        fake::engine(&socket, move |method, path| {
+            if method == "DELETE" {
+                let _ = removed.send(path.to_owned());
+                return Some(("204 No Content", ""));
+            }
+            let is_list = path.contains("/containers/json");
+            Some(if is_list {
+                ("200 OK", listed)
+            } else {
+                fake::PROPERTIES
+            })
+        });
+        let engine = block_on_thread(ContainerEngine::connect(&socket, FACTS_TIMEOUT))
+            .unwrap()
+            .unwrap();
+        block_on_thread(engine.sweep()).unwrap();
+        // Waits for the removals.
+        drop(engine);
+        let names: Vec<_> = names.try_iter().collect();
+        assert_eq!(names.len(), 1, "{names:?}");
+        assert!(names[0].contains("/containers/left?"), "{names:?}");
     }
 
     #[test]

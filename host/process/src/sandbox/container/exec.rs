@@ -17,6 +17,7 @@ use super::container_handle;
 use super::container_processes::OomCounter;
 use super::egress_proxy::{self, EgressProxy};
 use super::engine::{ContainerEngine, fault, status};
+use super::engine_states::inspect_container;
 use super::planned_mount;
 use super::pool::PooledContainer;
 use super::{HOME, NAME, TEMP, path_text};
@@ -166,12 +167,9 @@ async fn verify_mounts(
 /// Returns the process ID of the first process of a running container.
 async fn first_process(container: &PooledContainer) -> Result<i32, SandboxError> {
     let docker = &container.engine.docker;
-    let container_info = match docker.inspect_container(&container.id, None).await {
+    let container_info = match inspect_container(docker, &container.id).await {
         Ok(container_info) => container_info,
         Err(error) if status(&error) == Some(404) => {
-            return Err(container_end_reason(container).await);
-        }
-        Err(error) if is_podman_transition(&error) => {
             return Err(container_end_reason(container).await);
         }
         Err(error) => return Err(fault("to report whether a container runs")(error)),
@@ -186,15 +184,10 @@ async fn first_process(container: &PooledContainer) -> Result<i32, SandboxError>
     }
 }
 
-/// Returns true for a container state that only Podman has, on its way from running to ended.
-fn is_podman_transition(error: &Error) -> bool {
-    matches!(error, Error::JsonDataError { message, .. } if message.contains("unknown variant"))
-}
-
 /// Explains why a container has ended unexpectedly: exit code 126 or 127 means that the image lacks `sh` or `cat`.
 async fn container_end_reason(container: &PooledContainer) -> SandboxError {
     let docker = &container.engine.docker;
-    let found = docker.inspect_container(&container.id, None).await;
+    let found = inspect_container(docker, &container.id).await;
     let code = found.ok().and_then(|found| found.state?.exit_code);
     match code {
         Some(126 | 127) => container.bad_image(),

@@ -27,7 +27,7 @@ use crate::sandbox::{FileIdentity, SandboxChild, SandboxError};
 /// Time after which an unused container is removed. After such a pause, an agent is unlikely to run a command soon.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Time limit for removing containers of ended processes before the first command.
+/// Time limit for finding containers of ended processes before the first command.
 const SWEEP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The next container is prepared in advance from this command on.
