@@ -140,7 +140,7 @@ class Workspace:
         events = events["events"] if isinstance(events, dict) else events
         return [event.get("code") for event in events if event.get("tool") == tool]
 
-    def until(self, is_so, what, seconds=20):
+    def until(self, is_so, what, seconds=60):
         end = time.monotonic() + seconds
         while not is_so():
             expect(time.monotonic() < end, what)
