@@ -116,6 +116,42 @@ fn limits_and_paths_are_per_tool() {
 }
 
 #[test]
+fn limits_of_compact_tools_apply_to_their_operations() {
+    for (compact, operation) in [
+        ("file_operations", "read_file"),
+        ("browser", "browser_click"),
+    ] {
+        let built_in = |name: &str| {
+            let mut tool = tool(name);
+            tool.source = ToolSource::BuiltIn;
+            tool
+        };
+        let operation = built_in(operation);
+        let wall =
+            |settings: serde_json::Value| policy(settings).limits(&operation).wall.as_millis();
+        // A value above the default is applied, too, and so to both forms of a call.
+        for millis in [50, 500_000] {
+            let settings =
+                json!({"tools": {compact: {"limits": {"timeMs": millis, "fuel": 7_000}}}});
+            assert_eq!(wall(settings.clone()), millis, "{compact}");
+            let policy = policy(settings);
+            assert_eq!(policy.limits(&operation).fuel, 7_000);
+            assert_eq!(policy.limits(&built_in(compact)).wall.as_millis(), millis);
+            assert_ne!(policy.limits(&built_in("git")).wall.as_millis(), millis);
+            // Another tool of this name is not an operation.
+            let mut custom = operation.clone();
+            custom.source = ToolSource::Custom;
+            assert_ne!(policy.limits(&custom).wall.as_millis(), millis);
+        }
+        let own = json!({"tools": {
+            compact: {"limits": {"timeMs": 50}},
+            operation.name().as_str(): {"limits": {"timeMs": 70}},
+        }});
+        assert_eq!(wall(own), 70, "{compact}");
+    }
+}
+
+#[test]
 fn limits_name_the_setting_of_the_wall_clock() {
     let key = |settings: serde_json::Value| {
         let limits = policy(settings).limits(&sample());

@@ -115,10 +115,13 @@ impl SettingsByTool {
         }
     }
 
-    /// Returns the limits that are set for the tool: the tightest of those under its name and its aliases. A limit that
-    /// is not set is unlimited.
+    /// Returns the limits that are set for the tool: the tightest of those under its name and its aliases, and where
+    /// these set none, those of its compact form. A limit that is not set is unlimited.
     pub(super) fn caps(&self, tool: &Tool) -> Limits {
-        let base = self.limits.over(Limits::NONE);
+        let mut base = self.limits.over(Limits::NONE);
+        if let Some((_, compact)) = self.of_compact_form(tool) {
+            base = compact.limits.over(base);
+        }
         let each = self.of_tool(tool);
         let each = each.map(|settings| settings.limits.over(base));
         let mut cap = each.reduce(Limits::tightest).unwrap_or(base);
@@ -292,21 +295,28 @@ impl Policy {
         cache_refusal(tool).is_none().then_some(cache)
     }
 
-    /// Returns the limits for a call of a tool: the configured limits, capped by a team's limits.
+    /// Returns the limits for a call of a tool: the configured limits, capped by a team's limits. Those for its compact
+    /// form apply where the tool has none of its own.
     pub fn limits(&self, tool: &Tool) -> Limits {
         let mut limits = self.limits;
         if self.settings.limits.time_ms.is_none() && !tool.definition.needs.commands.is_empty() {
             limits.wall = Limits::WALL_WITH_COMMANDS;
             limits.wall_setting = WallClockSetting::TimeMs;
         }
-        for settings in self.settings(tool) {
-            limits = settings.limits.over(limits);
+        let compact = self.settings.of_compact_form(tool);
+        let compact = compact.into_iter().map(|(_, settings)| settings);
+        let own: Vec<LimitSettings> = compact
+            .chain(self.settings(tool))
+            .map(|settings| settings.limits)
+            .collect();
+        for settings in &own {
+            limits = settings.over(limits);
         }
         self.settings.cap_execution_time(&mut limits);
         let timeout = self.execution(tool).wall();
         limits.cap_wall(timeout, WallClockSetting::ExecutionTimeout);
-        let mut own = self.settings(tool).map(|settings| settings.limits.fuel);
-        if self.settings.limits.fuel.is_none() && !own.any(|fuel| fuel.is_some()) {
+        let sets_fuel = own.iter().any(|settings| settings.fuel.is_some());
+        if self.settings.limits.fuel.is_none() && !sets_fuel {
             limits.fuel = Limits::fuel_for_wall_time(limits.wall);
         }
         let teams = self.team_files();
