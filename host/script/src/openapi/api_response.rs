@@ -5,6 +5,8 @@ use mimir_core::{ToolError, ToolErrorCode, text};
 use mimir_wasm::ApiResponse;
 use serde_json::{Value, json};
 
+use super::exact_numbers::quote_inexact_numbers;
+
 /// Maximum length of the body in an error message, in characters.
 const MAX_MESSAGE_CHARS: usize = 300;
 
@@ -30,7 +32,12 @@ pub(crate) fn tool_result(response: ApiResponse) -> Result<ToolOutput, ToolError
         Ok(body) => Content::text(body),
         Err(_) => file_content(media_type, response.body.to_vec()),
     };
-    let structured = parsed.filter(Value::is_object);
+    let structured = match (&parsed, &content) {
+        (Some(Value::Object(_)), Content::Text { text }) => {
+            serde_json::from_str(&quote_inexact_numbers(text)).ok()
+        }
+        _ => None,
+    };
     Ok(ToolOutput {
         content: vec![content],
         structured,
@@ -60,7 +67,7 @@ fn compact_json(json: &str) -> String {
 }
 
 /// Returns the length in bytes of the JSON string that begins a text, with its quotes.
-fn string_length(text: &str) -> usize {
+pub(super) fn string_length(text: &str) -> usize {
     let mut is_escaped = false;
     for (at, byte) in text.bytes().enumerate().skip(1) {
         match byte {
@@ -168,7 +175,9 @@ mod tests {
             tool_result(response(200, Some("application/json"), numbers.as_bytes())).unwrap();
         let compact = r#"{"price":1.10,"big":123456789012345678901234567890,"text":"a \" / \\"}"#;
         assert_eq!(output.content, [Content::text(compact)]);
-        assert_eq!(output.structured.unwrap()["price"], 1.1);
+        let structured = output.structured.unwrap();
+        assert_eq!(structured["price"], 1.1);
+        assert_eq!(structured["big"], "123456789012345678901234567890");
         let output = tool_result(response(200, Some("image/png"), b"\x89PNG\xff")).unwrap();
         assert!(
             matches!(&output.content[0], Content::Image { mime_type, .. } if mime_type == "image/png")

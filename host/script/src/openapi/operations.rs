@@ -10,7 +10,8 @@ use super::api_request::{is_usable_path, path_variables};
 use super::document::{ApiDocument, METHODS};
 use super::import::snake_case;
 use super::parameters::ArgumentDrafts;
-use super::schema_conversion::{SchemaConverter, shorten};
+use super::schema_conversion::SchemaConverter;
+use super::schema_values::shorten;
 use super::selection::OperationLabels;
 use super::server_url::ServerUrl;
 

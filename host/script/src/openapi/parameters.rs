@@ -12,7 +12,8 @@ use super::api_file::{
 };
 use super::body_encoding::BodyKind;
 use super::document::ApiDocument;
-use super::schema_conversion::{MAX_NAME_BYTES, SchemaConverter, is_usable_name, visible_name};
+use super::schema_conversion::SchemaConverter;
+use super::schema_values::{MAX_NAME_BYTES, is_usable_name, visible_name};
 
 /// Maximum number of parameters of an operation.
 const MAX_PARAMETERS: usize = 200;
