@@ -260,7 +260,8 @@ impl CallRecorder {
 
     /// Returns the run time of the call in milliseconds.
     pub(super) fn run_time_ms(&self) -> f64 {
-        self.stopwatch.elapsed().as_secs_f64() * 1000.0
+        // To the microsecond: more digits are noise in results and records.
+        (self.stopwatch.elapsed().as_secs_f64() * 1_000_000.0).round() / 1000.0
     }
 
     /// Returns the taint floor of the call, which nested calls raise.
