@@ -21,6 +21,7 @@ use std::sync::{Arc, LazyLock};
 use matcher::{PathMatcher, PathPattern, PathWalk};
 
 pub use obeyed::{is_obeyed, obeyed_note};
+pub use protected::SHARED_SKILL_FOLDERS;
 pub use rule::{PathRule, PathRuleLayer, ProtectionLevel};
 pub use windows_names::windows_name_rule;
 
@@ -164,6 +165,12 @@ impl PathRules {
                 ),
                 (
                     protected::HIDDEN,
+                    ProtectionLevel::Hidden,
+                    PathRuleLayer::Protected,
+                    false,
+                ),
+                (
+                    protected::SKILLS,
                     ProtectionLevel::Hidden,
                     PathRuleLayer::Protected,
                     false,

@@ -74,6 +74,7 @@ pub(super) const READ_ONLY: &[&str] = &[
     ".goose",
     // Instructions and scripts that several agents share and follow.
     "**/.agents/skills",
+    ".github/skills",
     "crush.json",
     ".crush.json",
     // Editors: tasks that run when a folder is opened, programs named in settings.
@@ -100,13 +101,35 @@ pub(super) const READ_ONLY: &[&str] = &[
 /// `.git` is protected by other rules, which follow these and so take precedence.
 pub(super) const READ_ONLY_LEAF: &[&str] = &[".git", "HEAD", "!**/.git/HEAD"];
 
-/// The folders of installed skills. They are hidden, because text of a skill is untrusted until a person trusts it, and
-/// only `load_skill` marks it. The folders of trusted skills are exceptions.
-pub(super) const INSTALLED_SKILLS: &str = "**/.mimir/skills/*";
+/// The folders of skills that other agents use, too, relative to the workspace root. The first one with a skill takes
+/// precedence over the others.
+pub const SHARED_SKILL_FOLDERS: [&str; 7] = [
+    ".agents/skills",
+    ".claude/skills",
+    ".codex/skills",
+    ".cursor/skills",
+    ".gemini/skills",
+    ".github/skills",
+    ".opencode/skills",
+];
+
+/// The skills in all folders in which mimir finds them. They are hidden, because text of a skill is untrusted until a
+/// person trusts it, and only `load_skill` marks it. The folders of trusted skills are exceptions.
+pub(super) const SKILLS: &[&str] = &[
+    "**/.mimir/skills/*",
+    "**/.mimir/team-skills/*",
+    ".agents/skills/*",
+    ".claude/skills/*",
+    ".codex/skills/*",
+    ".cursor/skills/*",
+    ".gemini/skills/*",
+    ".github/skills/*",
+    ".opencode/skills/*",
+];
 
 /// Private state of mimir: the audit log, approvals, and the stored values of plugins. Memories are hidden, too,
 /// because only the memory tools know a memory's author, which determines its trust level.
-pub(super) const HIDDEN: &[&str] = &["**/.mimir/state", "**/.mimir/memory", INSTALLED_SKILLS];
+pub(super) const HIDDEN: &[&str] = &["**/.mimir/state", "**/.mimir/memory"];
 
 /// Secret files and their exceptions. `id_*` is spelled out, so that files like `id_map.rs` stay visible.
 pub(super) const SECRETS: &[&str] = &[

@@ -49,7 +49,7 @@ impl PathRule {
 
     /// Returns true for the rule that hides the folders of skills that are not trusted.
     pub fn is_of_skills(&self) -> bool {
-        self.layer == PathRuleLayer::Protected && *self.text == *super::protected::INSTALLED_SKILLS
+        self.layer == PathRuleLayer::Protected && super::protected::SKILLS.contains(&self.text())
     }
 
     /// Returns the protection of matching paths.

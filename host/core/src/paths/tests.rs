@@ -253,6 +253,7 @@ fn path_rules_hide_installed_skills_except_trusted_ones() {
     for path in [
         ".mimir/skills/forms/SKILL.md",
         ".mimir/skills/.new-skill-1/SKILL.md",
+        ".mimir/team-skills/review/SKILL.md",
         "sub/.mimir/skills/forms",
         ".MIMIR/Skills/forms",
     ] {
@@ -267,7 +268,16 @@ fn path_rules_hide_installed_skills_except_trusted_ones() {
     let denying = rules.deny([".mimir/skills/forms"]).expect("a glob");
     assert!(hidden(&denying, ".mimir/skills/forms/SKILL.md"));
     // Skills that several agents share are files of the project, which no tool replaces.
-    assert!(read_only(&rules, ".agents/skills/forms/SKILL.md"));
+    for folder in super::SHARED_SKILL_FOLDERS {
+        let rules = PathRules::protected();
+        let file = format!("{folder}/forms/SKILL.md");
+        assert!(hidden(&rules, &file), "{file}");
+        assert!(!hidden(&rules, folder), "{folder}");
+        let rules = rules.show_skills([format!("{folder}/forms")]);
+        let rules = rules.expect("a path");
+        assert!(read_only(&rules, &file), "{file}");
+        assert!(hidden(&rules, &format!("{folder}/other/SKILL.md")));
+    }
     assert!(read_only(&rules, "sub/.agents/skills/new/SKILL.md"));
 }
 

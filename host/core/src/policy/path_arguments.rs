@@ -91,7 +91,9 @@ pub(super) fn remedy(rule: &PathRule, tool: &Tool, path: &str) -> String {
     let name = tool.name();
     match rule.layer() {
         paths::PathRuleLayer::Protected if rule.is_of_skills() => {
-            "`load_skill` returns the files of a skill that no person has trusted".to_owned()
+            "the file is part of a skill that no person has trusted: `mimir skills trust NAME` accepts it, and \
+             `load_skill` returns the files of an added skill"
+                .to_owned()
         }
         paths::PathRuleLayer::Protected => {
             "no setting lifts this; change the file without a tool".to_owned()
