@@ -3,19 +3,18 @@
 //! A skill is used only after a person has added it: the lock file then pins the content of all its files, and the
 //! user's own record contains the id of that pin. A skill that came with a checkout, or whose files have changed since,
 //! is neither listed for models nor loaded. Scripts of a skill are ordinary files of the workspace: they run in the
-//! sandbox of commands or in the engines of `run_code`, with the same questions as any other code.
+//! sandbox of commands or in the engines of `run_code`, with the same questions as any other code. The files of a team's
+//! skill are written to a folder of mimir in the workspace, so that its scripts run in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::SystemTime;
 
-use jiff::Timestamp;
 use mimir_core::approval::ApprovalStoreError;
 use mimir_core::grants::{SkillPin, ToolsLock};
+use mimir_core::paths::SHARED_SKILL_FOLDERS;
 use mimir_core::skill_grant::{SkillConsent, SkillGrant, SkillPermission};
 use mimir_core::text::visible;
 use mimir_core::{ToolError, ToolErrorCode};
-use mimir_registry::team::BundledFile;
 
 use crate::approval_store::{UserApprovalStore, WorkspaceApprovals};
 use crate::teams::TeamInForce;
@@ -29,12 +28,16 @@ mod skill_artifact;
 mod skill_document;
 mod skill_files;
 mod skill_resources;
+mod team_skills;
 mod tool_requests;
+mod unavailable;
 
 pub use install::{NewSkill, PinnedSkill};
 pub use load_skill::LOAD_SKILL;
 pub use skill_archive::read_skill_archive;
-pub use skill_artifact::{PulledSkill, SKILL_ARTIFACT_TYPE, pull_skill, skill_artifact};
+pub use skill_artifact::{
+    PulledSkill, SKILL_ARTIFACT_TYPE, pull_skill, skill_artifact, skill_version,
+};
 pub use skill_document::{SKILL_FILE, SkillDocument, check_name};
 pub use skill_files::{MAX_TOTAL_SIZE, SkillFiles};
 pub use skill_resources::SkillResourceSource;
@@ -42,9 +45,6 @@ pub use tool_requests::ToolRequest;
 
 /// The folder of installed skills, relative to the workspace root.
 pub const FOLDER: &str = ".mimir/skills";
-
-/// The folder of skills that several agents share, relative to the workspace root.
-pub const SHARED_FOLDER: &str = ".agents/skills";
 
 /// Maximum number of skills. The descriptions of all are in the prompt of a model.
 const MAX_SKILLS: usize = 100;
@@ -182,9 +182,13 @@ impl SkillLibrary {
         if self.disabled_by.is_some() {
             return !self.teams.is_empty();
         }
+        !self.teams.is_empty() || self.has_local_folder()
+    }
+
+    /// Returns true if the workspace has a folder for skills.
+    fn has_local_folder(&self) -> bool {
         let root = self.workspace.root();
-        let folders = [root.join(FOLDER), root.join(SHARED_FOLDER)];
-        !self.teams.is_empty() || folders.iter().any(|path| path.is_dir())
+        local_folders().any(|folder| root.join(folder).is_dir())
     }
 
     /// Finds all skills, sorted by name.
@@ -227,10 +231,15 @@ impl SkillLibrary {
         skills.take(MAX_SKILLS).map(map).collect()
     }
 
-    /// Returns the folders of trusted skills in the workspace, for [`mimir_core::Policy::with_trusted_skills`].
+    /// Returns the folders of trusted skills in the workspace, for [`mimir_core::Policy::with_trusted_skills`]. The files
+    /// of a team's skill that are in the workspace already are compared with the bundle, and replaced if they differ.
     pub fn trusted_folders(&self) -> Vec<String> {
         let folders = self.usable_as(|skill| {
-            (skill.is_trusted && skill.is_in_workspace()).then(|| skill.folder.clone())
+            if skill.is_in_workspace() {
+                skill.is_trusted.then(|| skill.folder.clone())
+            } else {
+                self.checked_team_folder(&skill)
+            }
         });
         folders.into_iter().flatten().collect()
     }
@@ -291,8 +300,7 @@ impl SkillLibrary {
     /// Returns the names of all skills, sorted. Reads no skill.
     fn names(&self, consents: &SkillConsents) -> BTreeSet<String> {
         let root = self.workspace.root();
-        let folders = [FOLDER, SHARED_FOLDER].into_iter();
-        let mut names: BTreeSet<String> = folders
+        let mut names: BTreeSet<String> = local_folders()
             .flat_map(|folder| folder_names(&root.join(folder)))
             .collect();
         names.extend(consents.lock.skills.keys().cloned());
@@ -318,7 +326,7 @@ impl SkillLibrary {
         let is_wanted = |name: &str| is_named(name) && (!accepted || is_accepted(name));
         let root = self.workspace.root();
         let mut skills: BTreeMap<String, FoundSkill> = BTreeMap::new();
-        for folder in [FOLDER, SHARED_FOLDER] {
+        for folder in local_folders() {
             for name in folder_names(&root.join(folder)) {
                 if !is_wanted(&name) || skills.contains_key(&name) || skills.len() >= MAX_SKILLS {
                     continue;
@@ -345,7 +353,7 @@ impl SkillLibrary {
         }
         // Skills of a team take precedence: a checkout cannot replace them.
         for team in &self.teams {
-            for skill in team_skills(team, is_named) {
+            for skill in team_skills::team_skills(team, is_named) {
                 skills.insert(skill.name.clone(), skill);
             }
         }
@@ -438,15 +446,9 @@ impl UsableSkill {
         })
     }
 
-    /// Returns true if tools can read its files in the workspace.
+    /// Returns true if its folder is one of the workspace. Tools can read it there if the skill is trusted.
     fn is_in_workspace(&self) -> bool {
         !self.folder.starts_with(crate::teams::LOCATION_PREFIX)
-    }
-
-    /// Returns true if tools other than `load_skill` can read its files: they are hidden in mimir's own folder until a
-    /// person trusts the skill.
-    fn is_readable(&self) -> bool {
-        self.is_trusted || !self.folder.starts_with(FOLDER)
     }
 
     /// Returns the permissions for a session that uses the skill.
@@ -512,50 +514,9 @@ fn consent_key(name: &str) -> String {
     format!("skill:{name}")
 }
 
-/// Reads the skills in the bundle of a team, unless the bundle is too old. Invalid ones are left out.
-fn team_skills(team: &TeamInForce, is_named: impl Fn(&str) -> bool) -> Vec<FoundSkill> {
-    let now = Timestamp::try_from(SystemTime::now()).unwrap_or(Timestamp::MAX);
-    if team.outdated(now).is_some() {
-        return Vec::new();
-    }
-    let mut by_name: BTreeMap<&str, Vec<(&str, &BundledFile)>> = BTreeMap::new();
-    for file in &team.bundle.skills {
-        if let Some((name, path)) = file.path.split_once('/') {
-            by_name.entry(name).or_default().push((path, file));
-        }
-    }
-    let skills = by_name
-        .into_iter()
-        .take(MAX_SKILLS)
-        .filter(|(name, _)| is_named(name))
-        .filter_map(|(name, bundled)| match team_content(team, name, &bundled) {
-            Ok(content) => Some(FoundSkill {
-                name: name.to_owned(),
-                folder: format!("{}skills/{name}", team.location_prefix()),
-                pin: None,
-                is_accepted: false,
-                content: Ok(content),
-                state: SkillState::Team,
-            }),
-            Err(error) => {
-                tracing::warn!(%error, name, "a skill of the team is left out");
-                None
-            }
-        });
-    skills.collect()
-}
-
-fn team_content(
-    team: &TeamInForce,
-    name: &str,
-    bundled: &[(&str, &BundledFile)],
-) -> Result<SkillContent, ToolError> {
-    let mut files = SkillFiles::default();
-    for (path, file) in bundled {
-        files.check_room(path, file.size)?;
-        files.insert(path, team.store().read_file(file)?)?;
-    }
-    SkillContent::new(files, name)
+/// Returns the folders of the workspace in which mimir finds skills, in order of precedence.
+fn local_folders() -> impl Iterator<Item = &'static str> {
+    [FOLDER].into_iter().chain(SHARED_SKILL_FOLDERS)
 }
 
 /// Returns the names of the folders in `folder` that are valid names of skills, sorted. Fails silently, because the

@@ -148,6 +148,9 @@ impl Registry {
     pub fn find(&self, name: &str) -> Result<&Arc<Tool>, ToolError> {
         self.get(name).ok_or_else(|| {
             let shown = crate::text::visible(crate::text::prefix(name, 64));
+            if let Some(fault) = self.reserved.tool_fault(name) {
+                return fault.clone();
+            }
             if let Some(fault) = self.reserved.fault(name) {
                 let message = format!("`{shown}` is not available: {}", fault.message);
                 let remedies = fault.remedies.iter().cloned();

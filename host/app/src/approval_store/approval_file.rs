@@ -25,6 +25,10 @@ pub struct WorkspaceApprovals {
     /// file.
     #[serde(deserialize_with = "deserialize_grants")]
     pub grants: BTreeMap<String, String>,
+    /// The folder or archive of this machine that each skill was added from. The lock file does not name it, because it
+    /// is shared with people who do not have it.
+    #[serde(rename = "skillSources", skip_serializing_if = "BTreeMap::is_empty")]
+    pub skill_sources: BTreeMap<String, PathBuf>,
     /// Approvals that outlive a session (answer "always").
     pub leases: Vec<StoredApproval>,
     /// Approvals of running sessions. A process checks this list to detect that an approval was revoked.

@@ -17,6 +17,7 @@ use crate::browser;
 use crate::install_package;
 use crate::interface::warn;
 use crate::models;
+use crate::skills;
 use crate::teams;
 use crate::user_dirs::UserDirs;
 use crate::workspace::WorkspaceFolder;
@@ -89,12 +90,12 @@ impl HostSetup {
         let is_complete = loaded.undescribed == 0;
         let (mut tools, mut quarantined) = (loaded.tools, loaded.quarantined);
         quarantined.extend(self.settings.team_components().1);
-        teams::enforce(self, &mut tools, &mut quarantined);
         let is_known = |name: &str| tools.iter().any(|tool| tool.name().as_str() == name);
         // A call of a known tool does not wait for the lock file.
         if !called.is_some_and(is_known) {
             quarantined.extend(missing_files(self, called));
         }
+        teams::enforce(self, &mut tools, &mut quarantined);
         self.apply_prefixes(&mut tools, &mut quarantined);
         let mut warnings = self.grant_needs(&mut tools);
         self.add_browser_tools(&mut tools, called);
@@ -113,10 +114,12 @@ impl HostSetup {
             }
             Err(error) => tracing::error!(%error, "`search_code` is left out"),
         }
-        let skills = self.skills();
-        warnings.extend(skills.warnings());
-        match skills.tool() {
-            Ok(tool) => tools.extend(tool),
+        let library = self.skills();
+        warnings.extend(library.warnings());
+        let mut skill_fault = None;
+        match library.tool() {
+            Ok(Some(tool)) => tools.push(tool),
+            Ok(None) => skill_fault = library.tool_fault(),
             Err(error) => tracing::error!(%error, "`load_skill` is left out"),
         }
         let models = models::ModelFactory::from_setup(self);
@@ -127,8 +130,11 @@ impl HostSetup {
             &mut tools,
             &mut quarantined,
         );
-        let reserved = self.servers.servers().reserved();
+        let mut reserved = self.servers.servers().reserved();
         reserved.remove_conflicts(&mut tools, &mut quarantined);
+        if let Some(fault) = skill_fault {
+            reserved = reserved.with_tool_fault(skills::LOAD_SKILL, fault);
+        }
         let mut registry = Registry::new(tools, quarantined).with_reserved(reserved);
         if self.has_only_components() {
             // After the names were checked: the settings for a built-in tool must not apply to a component of its name.

@@ -1,13 +1,14 @@
 //! Installs, pins and removes skills. Each change is complete or has no effect, and a new content of a skill starts
 //! without the trust and the permissions of the previous one.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use mimir_core::grants::{SkillPin, SourceSigner};
+use mimir_core::paths::SHARED_SKILL_FOLDERS;
 use mimir_core::text::visible;
 use mimir_core::{ToolError, ToolErrorCode, files};
 
-use super::{FOLDER, FoundSkill, SHARED_FOLDER, SkillContent, SkillLibrary, consent_key};
+use super::{FOLDER, FoundSkill, SkillContent, SkillLibrary, consent_key};
 use crate::approval_store::UserApprovalStore;
 use crate::file_error::file_error;
 
@@ -19,6 +20,8 @@ pub struct NewSkill {
     pub artifact: Option<String>,
     /// The signer of the artifact.
     pub signer: Option<SourceSigner>,
+    /// The folder or archive of this machine that the files come from, for updates.
+    pub local_path: Option<PathBuf>,
     /// The files.
     pub content: SkillContent,
 }
@@ -34,13 +37,23 @@ pub struct PinnedSkill {
     pub has_replaced: bool,
 }
 
+/// A change of the recorded path that a skill was added from.
+enum PathChange {
+    /// The content has another source.
+    Set(Option<PathBuf>),
+    /// The content is accepted as it is.
+    Keep,
+}
+
 impl SkillLibrary {
     /// Installs a skill into `.mimir/skills`, and pins it. With `replace`, an installed skill of this name is replaced.
     pub fn install(&self, new: NewSkill, replace: bool) -> Result<PinnedSkill, ToolError> {
         let name = new.content.document.name.clone();
         let folder = format!("{FOLDER}/{name}");
-        let shared = format!("{SHARED_FOLDER}/{name}");
-        if self.workspace.root().join(&shared).exists() {
+        let mut shared = SHARED_SKILL_FOLDERS
+            .map(|folder| format!("{folder}/{name}"))
+            .into_iter();
+        if let Some(shared) = shared.find(|path| self.workspace.root().join(path).exists()) {
             return Err(ToolError::new(
                 ToolErrorCode::AlreadyExists,
                 format!(
@@ -73,11 +86,11 @@ impl SkillLibrary {
         if exists {
             replace_folder(&target, |target| {
                 new.content.files.write(target)?;
-                self.pin(&name, &pin)
+                self.pin(&name, &pin, PathChange::Set(new.local_path))
             })?;
         } else {
             new.content.files.write(&target)?;
-            if let Err(error) = self.pin(&name, &pin) {
+            if let Err(error) = self.pin(&name, &pin, PathChange::Set(new.local_path)) {
                 let _ = std::fs::remove_dir_all(&target);
                 return Err(error);
             }
@@ -101,7 +114,7 @@ impl SkillLibrary {
             trusted: false,
             allowed_tools: Vec::new(),
         };
-        self.pin(&skill.name, &pin)?;
+        self.pin(&skill.name, &pin, PathChange::Set(None))?;
         Ok(PinnedSkill {
             name: skill.name.clone(),
             pin,
@@ -135,7 +148,7 @@ impl SkillLibrary {
             trusted: true,
             allowed_tools: allowed,
         };
-        self.pin(&skill.name, &pin)?;
+        self.pin(&skill.name, &pin, PathChange::Keep)?;
         Ok(pin)
     }
 
@@ -148,7 +161,10 @@ impl SkillLibrary {
         let store = self.store()?;
         // The consent first: the skill cannot be used even if removing its files fails.
         let consent = store
-            .change(|approvals| approvals.grants.remove(&consent_key(name)))
+            .change(|approvals| {
+                approvals.skill_sources.remove(name);
+                approvals.grants.remove(&consent_key(name))
+            })
             .map_err(ToolError::unavailable)?;
         let known = store.lock().read().map_err(ToolError::unavailable)?;
         let was_pinned = known.skills.contains_key(name);
@@ -170,15 +186,32 @@ impl SkillLibrary {
         Ok(consent.is_some() || was_pinned || had_folder)
     }
 
+    /// Returns the folder or archive of this machine that the skill was added from.
+    pub fn local_path(&self, name: &str) -> Result<Option<PathBuf>, ToolError> {
+        let approvals = self.store()?.read().map_err(ToolError::unavailable)?;
+        Ok(approvals.skill_sources.get(name).cloned())
+    }
+
     /// Writes a pin and records that this user has accepted it.
-    fn pin(&self, name: &str, pin: &SkillPin) -> Result<(), ToolError> {
+    fn pin(&self, name: &str, pin: &SkillPin, path: PathChange) -> Result<(), ToolError> {
         let store = self.store()?;
         let id = pin.id(name);
         let previous = store
             .lock()
             .change(|lock| lock.skills.insert(name.to_owned(), pin.clone()))
             .map_err(ToolError::unavailable)?;
-        let recorded = store.change(|approvals| approvals.grants.insert(consent_key(name), id));
+        let recorded = store.change(|approvals| {
+            match path {
+                PathChange::Set(Some(path)) => {
+                    approvals.skill_sources.insert(name.to_owned(), path);
+                }
+                PathChange::Set(None) => {
+                    approvals.skill_sources.remove(name);
+                }
+                PathChange::Keep => {}
+            }
+            approvals.grants.insert(consent_key(name), id)
+        });
         if let Err(error) = recorded {
             let restored = store.lock().change(|lock| match previous {
                 Some(previous) => lock.skills.insert(name.to_owned(), previous),
@@ -209,7 +242,7 @@ impl SkillLibrary {
 }
 
 /// Moves the folder `target` aside while `write` creates it again, and back if that fails.
-fn replace_folder(
+pub(super) fn replace_folder(
     target: &Path,
     write: impl FnOnce(&Path) -> Result<(), ToolError>,
 ) -> Result<(), ToolError> {

@@ -52,11 +52,10 @@ impl SkillLibrary {
             hash.update(format!("{identity}\n"));
         }
         hash.update(&description);
-        let names: Vec<&str> = skills.iter().map(|(name, ..)| name.as_str()).collect();
         let schema = json!({
             "type": "object",
             "properties": {
-                "skill": {"type": "string", "enum": names, "description": "The name of the skill."},
+                "skill": {"type": "string", "description": "The name of the skill."},
                 "file": {
                     "type": "string",
                     "minLength": 1,
@@ -111,12 +110,15 @@ impl Backend for SkillLoader {
 fn load(library: &SkillLibrary, call: &Approved) -> Result<ToolOutput, ToolError> {
     let text = |key: &str| call.arguments()[key].as_str();
     let name = text("skill").unwrap_or_default();
-    let skill = library.usable_skill(name)?;
+    let skill = usable_skill(library, name)?;
     let file = text("file");
     check_readable(&skill, file.unwrap_or(SKILL_FILE), call)?;
     let content = match file {
         Some(file) => file_content(&skill, file)?,
-        None => Content::text(instructions(&skill)),
+        None => Content::text(instructions(
+            &skill,
+            script_folder(library, &skill).as_deref(),
+        )),
     };
     if !skill.is_trusted {
         call.mark_untrusted();
@@ -129,6 +131,38 @@ fn load(library: &SkillLibrary, call: &Approved) -> Result<ToolOutput, ToolError
         content: vec![content],
         ..ToolOutput::default()
     })
+}
+
+/// Returns the skill `name`. The error for an unknown name lists the skills that can be loaded.
+fn usable_skill(library: &SkillLibrary, name: &str) -> Result<UsableSkill, ToolError> {
+    library.usable_skill(name).map_err(|mut error| {
+        if error.code == ToolErrorCode::NotFound {
+            let names = library.usable_as(|skill| skill.name);
+            error.message = format!(
+                "{}; `load_skill` takes `skill`, one of: {}",
+                error.message.trim_end_matches('.'),
+                names.join(", ")
+            );
+        }
+        error
+    })
+}
+
+/// Returns the folder of the workspace in which tools can read the files of the skill. `None` if they cannot.
+fn script_folder(library: &SkillLibrary, skill: &UsableSkill) -> Option<String> {
+    if !skill.is_trusted {
+        return None;
+    }
+    if skill.is_in_workspace() {
+        return Some(skill.folder.clone());
+    }
+    match library.write_team_skill(skill) {
+        Ok(folder) => Some(folder),
+        Err(error) => {
+            tracing::warn!(%error, skill = skill.name, "the files of a team's skill are not in the workspace");
+            None
+        }
+    }
 }
 
 /// Fails if the settings hide the file from tools.
@@ -147,17 +181,16 @@ fn check_readable(skill: &UsableSkill, file: &str, call: &Approved) -> Result<()
     }
 }
 
-fn instructions(skill: &UsableSkill) -> String {
+fn instructions(skill: &UsableSkill, folder: Option<&str>) -> String {
     let mut text = format!("Skill `{}`.", skill.name);
     let files: Vec<&str> = (skill.content.files.iter())
         .map(|(path, _)| path)
         .filter(|path| *path != SKILL_FILE)
         .collect();
     if !files.is_empty() {
-        if skill.is_in_workspace() && skill.is_readable() {
+        if let Some(folder) = folder {
             text.push_str(&format!(
-                " Its files are in `{}`, read-only; run scripts from there:",
-                skill.folder
+                " Its files are in `{folder}`, read-only; run scripts from there:"
             ));
         } else {
             text.push_str(" `load_skill` with `file` returns its files:");

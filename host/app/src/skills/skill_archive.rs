@@ -71,7 +71,9 @@ fn read_entries(source: impl Read) -> Result<SkillFiles, ToolError> {
         if content.len() as u64 != size {
             return Err(damaged("it ends inside a file, or is too large"));
         }
-        skill.insert(&path, content)?;
+        // Fails for a field that is not a number, which says nothing about the file.
+        let is_executable = entry.header().mode().is_ok_and(|mode| mode & 0o100 != 0);
+        skill.insert_file(&path, content, is_executable)?;
     }
     Ok(skill)
 }
@@ -131,6 +133,19 @@ mod tests {
             let skill = read_skill_archive(bytes).unwrap();
             assert_eq!(skill.get(SKILL_FILE), Some(&b"x"[..]));
         }
+    }
+
+    #[test]
+    fn skill_archive_keeps_the_executable_bit_of_scripts() {
+        let mut builder = Builder::new(Vec::new());
+        for (path, mode) in [("SKILL.md", 0o644), ("run.py", 0o755)] {
+            let mut header = Header::new_ustar();
+            header.set_size(1);
+            header.set_mode(mode);
+            builder.append_data(&mut header, path, &b"x"[..]).unwrap();
+        }
+        let skill = read_skill_archive(&builder.into_inner().unwrap()).unwrap();
+        assert!(skill.is_executable("run.py") && !skill.is_executable(SKILL_FILE));
     }
 
     #[test]

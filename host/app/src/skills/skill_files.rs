@@ -34,10 +34,17 @@ const LEFT_OUT: [&str; 3] = [".git", ".DS_Store", "node_modules"];
 /// The files of a skill, by their path below its folder with `/` between components.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SkillFiles {
-    files: BTreeMap<String, Vec<u8>>,
+    files: BTreeMap<String, SkillFile>,
     /// The paths and folders in the form in which file systems compare them.
     folded: BTreeSet<String>,
     size: u64,
+}
+
+/// A file of a skill.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct SkillFile {
+    bytes: Vec<u8>,
+    is_executable: bool,
 }
 
 impl SkillFiles {
@@ -93,12 +100,13 @@ impl SkillFiles {
                 check_path(&path)?;
                 self.read_folder(&entry.path(), &path, skip, entries)?;
             } else if kind.is_file() {
+                let metadata = entry.metadata().map_err(failed)?;
                 // Before the file is read, so that no huge file is.
-                self.check_room(&path, entry.metadata().map_err(failed)?.len())?;
+                self.check_room(&path, metadata.len())?;
                 let parts: Vec<&str> = name.split('/').collect();
                 let bytes = files::read_below(folder, &parts, MAX_TOTAL_SIZE);
                 let bytes = bytes.map_err(|error| file_error("read", &entry.path(), &error))?;
-                self.insert(&path, bytes)?;
+                self.insert_file(&path, bytes, is_executable(&metadata))?;
             } else {
                 return Err(refused(format!(
                     "`{}` is a link or a special file: a skill consists of regular files only",
@@ -109,8 +117,20 @@ impl SkillFiles {
         Ok(())
     }
 
-    /// Adds a file. Fails if the path leaves the folder or names a file twice, and beyond the limits.
+    /// Adds a file from a source without file modes. It is executable if it begins with `#!`. Fails like
+    /// [`Self::insert_file`].
     pub fn insert(&mut self, path: &str, bytes: Vec<u8>) -> Result<(), ToolError> {
+        let is_script = bytes.starts_with(b"#!");
+        self.insert_file(path, bytes, is_script)
+    }
+
+    /// Adds a file. Fails if the path leaves the folder or names a file twice, and beyond the limits.
+    pub fn insert_file(
+        &mut self,
+        path: &str,
+        bytes: Vec<u8>,
+        is_executable: bool,
+    ) -> Result<(), ToolError> {
         check_path(path)?;
         self.check_room(path, bytes.len() as u64)?;
         let folded = path.to_lowercase();
@@ -126,7 +146,11 @@ impl SkillFiles {
         }
         self.folded.insert(folded);
         self.size += bytes.len() as u64;
-        self.files.insert(path.to_owned(), bytes);
+        let file = SkillFile {
+            bytes,
+            is_executable,
+        };
+        self.files.insert(path.to_owned(), file);
         Ok(())
     }
 
@@ -150,12 +174,17 @@ impl SkillFiles {
     /// Returns the files, by path.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
         let files = self.files.iter();
-        files.map(|(path, bytes)| (path.as_str(), bytes.as_slice()))
+        files.map(|(path, file)| (path.as_str(), file.bytes.as_slice()))
     }
 
     /// Returns the content of a file.
     pub fn get(&self, path: &str) -> Option<&[u8]> {
-        self.files.get(path).map(Vec::as_slice)
+        self.files.get(path).map(|file| file.bytes.as_slice())
+    }
+
+    /// Returns true if the file may be started by its path. Always false for files that were read on Windows.
+    pub fn is_executable(&self, path: &str) -> bool {
+        self.files.get(path).is_some_and(|file| file.is_executable)
     }
 
     /// Returns the number of files.
@@ -173,10 +202,11 @@ impl SkillFiles {
         self.size
     }
 
-    /// Returns sha256 over the paths and contents of all files, in lower-case hex.
+    /// Returns sha256 over the paths and contents of all files, in lower-case hex. File modes are not part of it: a
+    /// checkout on Windows has none, and the same skill must match the same lock file everywhere.
     pub fn digest(&self) -> String {
         let mut hash = Sha256::new();
-        for (path, bytes) in &self.files {
+        for (path, bytes) in self.iter() {
             hash.update((path.len() as u64).to_le_bytes());
             hash.update(path);
             hash.update((bytes.len() as u64).to_le_bytes());
@@ -218,7 +248,7 @@ impl SkillFiles {
                 .map(|path| cut(path).to_lowercase())
                 .collect(),
             files: (self.files.iter())
-                .map(|(path, bytes)| (cut(path), bytes.clone()))
+                .map(|(path, file)| (cut(path), file.clone()))
                 .collect(),
         }
     }
@@ -232,9 +262,12 @@ impl SkillFiles {
             .prefix(".new-skill-")
             .tempdir_in(parent)
             .map_err(failed)?;
-        for (path, bytes) in &self.files {
+        for (path, file) in &self.files {
             let parts: Vec<&str> = path.split('/').collect();
-            files::write_below(staging.path(), &parts, bytes).map_err(failed)?;
+            files::write_below(staging.path(), &parts, &file.bytes).map_err(failed)?;
+            if file.is_executable {
+                set_mode(&staging.path().join(path), 0o755).map_err(failed)?;
+            }
         }
         match std::fs::symlink_metadata(target) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -246,7 +279,8 @@ impl SkillFiles {
                 ));
             }
         }
-        readable_by_all(staging.path()).map_err(failed)?;
+        // Temporary folders are readable by their owner only.
+        set_mode(staging.path(), 0o755).map_err(failed)?;
         std::fs::rename(staging.path(), target).map_err(failed)?;
         // It was renamed, so nothing is left to remove.
         let _ = staging.keep();
@@ -254,15 +288,29 @@ impl SkillFiles {
     }
 }
 
-/// Gives a temporary folder the permissions of other folders of the workspace.
-fn readable_by_all(folder: &Path) -> std::io::Result<()> {
+/// Sets the mode of a file or folder, on platforms with modes.
+fn set_mode(path: &Path, mode: u32) -> std::io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
-        std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755))?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
     }
-    let _ = folder;
+    let _ = (path, mode);
     Ok(())
+}
+
+/// Returns true if the owner may execute the file. Always false on platforms without modes.
+fn is_executable(metadata: &std::fs::Metadata) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        metadata.permissions().mode() & 0o100 != 0
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = metadata;
+        false
+    }
 }
 
 /// Fails if a path of an archive or a folder is not a plain path below the skill's folder on every platform.
@@ -383,6 +431,35 @@ mod tests {
                 .count(),
             1
         );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn skill_files_keep_the_executable_bit_of_scripts() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let root = tempfile::tempdir().unwrap();
+        let mut skill = SkillFiles::default();
+        let document = b"---\nname: s\ndescription: d\n---\n".to_vec();
+        skill.insert_file(SKILL_FILE, document, false).unwrap();
+        skill.insert_file("bin/run", b"x".to_vec(), true).unwrap();
+        // As in a registry with one layer per file, which has no modes.
+        skill.insert("run.sh", b"#!/bin/sh\n".to_vec()).unwrap();
+        skill.insert("notes.md", b"x".to_vec()).unwrap();
+        skill.write(&root.path().join("s")).unwrap();
+        let mode = |path: &str| {
+            let metadata = std::fs::metadata(root.path().join("s").join(path)).unwrap();
+            metadata.permissions().mode() & 0o111
+        };
+        assert!(mode("bin/run") != 0 && mode("run.sh") != 0);
+        assert!(mode("notes.md") == 0 && mode(SKILL_FILE) == 0);
+        let read = SkillFiles::read(root.path(), "s").unwrap();
+        assert_eq!(read, skill);
+        // The digest is that of a checkout without modes.
+        let run = root.path().join("s/bin/run");
+        std::fs::set_permissions(&run, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let plain = SkillFiles::read(root.path(), "s").unwrap();
+        assert!(!plain.is_executable("bin/run"));
+        assert_eq!(plain.digest(), skill.digest());
     }
 
     #[cfg(unix)]

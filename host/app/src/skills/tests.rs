@@ -25,6 +25,7 @@ fn new_skill() -> NewSkill {
         source: "local".to_owned(),
         artifact: None,
         signer: None,
+        local_path: None,
         content: SkillContent::new(files, "forms").unwrap(),
     }
 }

@@ -142,7 +142,22 @@ fn skill_with_changed_files_is_not_used_until_it_is_accepted() {
     assert!(!has_tool(path));
     let (code, out, _) = run(path, &["skills", "verify"]);
     assert_eq!(code, 1, "{out}");
-    assert!(out.contains("not those that tools.lock pins"), "{out}");
+    for expected in [
+        "not those that tools.lock pins",
+        "`mimir skills trust forms`",
+        "`mimir skills update forms`",
+    ] {
+        assert!(out.contains(expected), "{out}");
+    }
+    // A model that names the tool learns which skills exist, and why they are not used.
+    let (code, refused) = load(path, &json!({"skill": "forms"}));
+    assert_eq!(code, 3, "{refused}");
+    assert_eq!(refused["error"]["code"], "PERMISSION_DENIED", "{refused}");
+    let message = refused["error"]["message"].as_str().unwrap();
+    assert!(
+        message.contains("forms (its files or its pin have changed"),
+        "{message}"
+    );
     let (code, _, output) = run(path, &["skills", "trust", "forms"]);
     assert_eq!(code, 3, "{output}");
     assert!(
@@ -215,14 +230,145 @@ fn skill_add_refuses_invalid_sources_and_changes_nothing() {
     let entries = fs::read_dir(path.join(".mimir/skills")).unwrap();
     assert_eq!(entries.count(), 1);
     json(path, &["skills", "add", "source/forms", "--force"]);
-    let (code, _, output) = run(path, &["skills", "update", "forms"]);
-    assert_eq!(code, 2, "{output}");
     let (code, _, output) = run(path, &["skills", "remove", "forms"]);
     assert_eq!(code, 3, "{output}");
     json(path, &["skills", "remove", "forms", "--yes"]);
     assert!(!path.join(".mimir/skills/forms").exists());
     let (code, _, output) = run(path, &["skills", "info", "forms"]);
     assert_ne!(code, 0, "{output}");
+}
+
+#[test]
+fn skill_of_a_folder_is_updated_from_it() {
+    let home = workspace();
+    let path = home.path();
+    for name in ["forms", "other"] {
+        write_skill(&path.join("source"), name, "Read");
+        add(path, name);
+    }
+    trust(path, "forms");
+    // The shared lock file does not name folders of this machine.
+    let lock = fs::read_to_string(path.join(".mimir/tools.lock")).unwrap();
+    assert!(lock.contains("source: local"), "{lock}");
+    let same = json(path, &["skills", "update", "forms", "--yes"]);
+    assert_eq!(same["skills"][0]["updated"], false, "{same}");
+    assert_eq!(state(path, "forms"), "trusted");
+    fs::write(path.join("source/forms/scripts/a.py"), "print(2)\n").unwrap();
+    let (code, _, output) = run(path, &["skills", "update", "forms"]);
+    assert!(
+        code == 3 && output.contains("changed file scripts/a.py"),
+        "{code}: {output}"
+    );
+    let updated = json(path, &["skills", "update", "forms", "--yes"]);
+    assert_eq!(
+        updated["skills"][0]["changes"],
+        json!(["changed file scripts/a.py"])
+    );
+    assert_eq!(state(path, "forms"), "added");
+    // An update also restores files that were changed in the workspace.
+    let script = path.join(".mimir/skills/forms/scripts/a.py");
+    fs::write(&script, "print(3)\n").unwrap();
+    assert_eq!(state(path, "forms"), "changed");
+    json(path, &["skills", "update", "forms", "--yes"]);
+    assert_eq!(fs::read_to_string(&script).unwrap(), "print(2)\n");
+    // A missing folder changes nothing, and does not keep others from their update.
+    fs::remove_dir_all(path.join("source/forms")).unwrap();
+    fs::write(path.join("source/other/scripts/a.py"), "print(4)\n").unwrap();
+    let (code, _, output) = run(path, &["skills", "update", "forms", "--yes"]);
+    assert_ne!(code, 0, "{output}");
+    assert!(
+        output.contains("which was not found") && output.contains("mimir skills add"),
+        "{output}"
+    );
+    let all = json(path, &["skills", "update", "--yes"]);
+    assert_eq!(all["skills"][0]["name"], "other", "{all}");
+    assert_eq!(all["skills"][0]["updated"], true, "{all}");
+    assert_eq!(state(path, "forms"), "added");
+}
+
+#[cfg(unix)]
+#[test]
+fn skill_scripts_stay_executable_when_a_skill_is_added() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let home = workspace();
+    let path = home.path();
+    write_skill(&path.join("source"), "forms", "Read");
+    let script = "scripts/run.sh";
+    let source = path.join("source/forms").join(script);
+    fs::write(&source, "#!/bin/sh\necho started\n").unwrap();
+    let before = add(path, "forms")["digest"].clone();
+    fs::set_permissions(&source, fs::Permissions::from_mode(0o755)).unwrap();
+    let updated = json(path, &["skills", "update", "forms", "--yes"]);
+    let change = format!("file {script} becomes executable");
+    assert_eq!(updated["skills"][0]["changes"], json!([change]));
+    // The digest in lock files is the same on machines without modes.
+    assert_eq!(updated["skills"][0]["digest"], before);
+    let mode = |file: &str| {
+        let file = path.join(".mimir/skills/forms").join(file);
+        fs::metadata(file).unwrap().permissions().mode() & 0o111
+    };
+    assert!(mode(script) != 0 && mode("scripts/a.py") == 0);
+}
+
+/// An attack: a checkout with skills that no person has accepted. Only `load_skill` marks their text as untrusted, so no
+/// other tool returns it, in whichever folder an agent looks for skills.
+#[test]
+fn skill_text_of_a_checkout_reaches_no_tool_without_marks() {
+    let home = workspace();
+    let path = home.path();
+    let folders = [".agents", ".claude", ".codex", ".cursor", ".github"];
+    for (number, folder) in folders.iter().enumerate() {
+        let parent = path.join(folder).join("skills");
+        write_skill(&parent, &format!("bad{number}"), "Read");
+    }
+    let calls = |tool: &str, arguments: Value| {
+        let arguments = arguments.to_string();
+        let args = ["call", tool, &arguments, "--approve", "always", "--json"];
+        let (_, out, output) = run(path, &args);
+        format!("{out}{output}")
+    };
+    for (number, folder) in folders.iter().enumerate() {
+        let file = format!("{folder}/skills/bad{number}/SKILL.md");
+        assert!(path.join(&file).exists());
+        let read = calls("read_file", json!({ "path": file }));
+        assert!(
+            read.contains("_DENIED") && !read.contains(INSTRUCTIONS),
+            "{read}"
+        );
+        #[cfg(target_os = "linux")]
+        {
+            // The name is hidden from the check of the command's words.
+            let command = format!("cd {folder}; cat */*/SKILL.md; echo ended");
+            let shown = calls("exec", json!({ "command": command }));
+            assert!(
+                shown.contains("ended") && !shown.contains(INSTRUCTIONS),
+                "{shown}"
+            );
+        }
+        assert_eq!(state(path, &format!("bad{number}")), "new");
+    }
+    let found = calls("file_search", json!({"pattern": "Ignore all rules"}));
+    assert!(!found.contains("SKILL.md"), "{found}");
+    let refused = calls("load_skill", json!({"skill": "bad0"}));
+    assert!(
+        refused.contains("bad0 (no person has accepted it") && !refused.contains(INSTRUCTIONS),
+        "{refused}"
+    );
+    // What a person trusts is readable where it is, and the others stay hidden.
+    json(path, &["skills", "add", ".claude/skills/bad1"]);
+    trust(path, "bad1");
+    let read = calls("read_file", json!({"path": ".claude/skills/bad1/SKILL.md"}));
+    assert!(read.contains(INSTRUCTIONS), "{read}");
+    let read = calls("read_file", json!({"path": ".codex/skills/bad2/SKILL.md"}));
+    assert!(!read.contains(INSTRUCTIONS), "{read}");
+    // A skill of the same name in another folder is another skill.
+    write_skill(&path.join(".agents/skills"), "bad1", "Read");
+    assert_eq!(state(path, "bad1"), "new");
+    let (code, _, output) = run(path, &["skills", "add", ".claude/skills/bad1"]);
+    assert!(
+        code != 0 && output.contains("comes before the one in"),
+        "{output}"
+    );
 }
 
 /// A workspace with a scripted model and the trusted skill `forms`.

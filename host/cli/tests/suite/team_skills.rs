@@ -54,6 +54,63 @@ fn team_skill_is_trusted_and_takes_the_name_of_a_skill_of_the_project() {
     assert_ne!(load_skill(home.path(), "review").0, 0);
 }
 
+/// Scripts of a team's skill run in the sandbox of commands. Their copy in the workspace is compared with the signed
+/// bundle before it is used, and is not one that a checkout brought.
+#[cfg(target_os = "linux")]
+#[test]
+fn team_skill_scripts_run_from_a_copy_that_equals_the_bundle() {
+    let home = workspace();
+    let root = home.path();
+    let copy = root.join(".mimir/team-skills/review");
+    // An attack: the checkout has another script where the copy will be, and a skill that no team has.
+    for name in ["review", "other"] {
+        let folder = root.join(".mimir/team-skills").join(name);
+        fs::create_dir_all(folder.join("scripts")).unwrap();
+        fs::write(folder.join("scripts/check.sh"), "echo evil\n").unwrap();
+    }
+    let exec = |command: &str| {
+        let arguments = serde_json::json!({ "command": command }).to_string();
+        let args = ["call", "exec", &arguments, "--approve", "always"];
+        let (_, out, output) = run(root, &args);
+        format!("{out}{output}")
+    };
+    let script = "cd .mimir; bash team-skills/review/scripts/check.sh; cat team-skills/*/scripts/*";
+    let before = exec(script);
+    assert!(!before.contains("evil"), "{before}");
+    let mut team = Team::new("");
+    team.bundle.skills = vec![
+        team.file("review/SKILL.md", &skill("review", "Run the check.")),
+        team.file("review/scripts/check.sh", "#!/bin/sh\necho of-acme\n"),
+    ];
+    team.publish();
+    team.join(root);
+    let (code, loaded) = load_skill(root, "review");
+    let text = loaded["content"][0]["text"].as_str().unwrap_or_default();
+    assert!(
+        code == 0 && text.contains("Its files are in `.mimir/team-skills/review`"),
+        "{loaded}"
+    );
+    let ran = exec(script);
+    assert!(ran.contains("of-acme") && !ran.contains("evil"), "{ran}");
+    let started = exec(".mimir/team-skills/review/scripts/check.sh");
+    assert!(started.contains("of-acme"), "{started}");
+    // Commands cannot change the copy, and what others change is replaced.
+    exec("echo 'echo evil' > .mimir/team-skills/review/scripts/check.sh");
+    assert!(
+        fs::read_to_string(copy.join("scripts/check.sh"))
+            .unwrap()
+            .contains("of-acme")
+    );
+    fs::write(copy.join("scripts/check.sh"), "echo evil\n").unwrap();
+    fs::write(copy.join("scripts/more.sh"), "echo evil\n").unwrap();
+    let ran = exec(script);
+    assert!(ran.contains("of-acme") && !ran.contains("evil"), "{ran}");
+    // Without the team, its copy is hidden again.
+    assert_eq!(run(root, &["team", "leave"]).0, 0);
+    let after = exec(script);
+    assert!(!after.contains("of-acme"), "{after}");
+}
+
 #[test]
 fn enforcement_disable_local_tools_leaves_out_skills_of_the_workspace() {
     let home = workspace();
@@ -75,7 +132,7 @@ fn enforcement_disable_local_tools_leaves_out_skills_of_the_workspace() {
     write_config(&settings, "enforcement: {disableLocalTools: true}\n");
     // Without other skills, even the tool is left out.
     for name in ["own", "shared"] {
-        refused(name, "NOT_FOUND");
+        refused(name, "POLICY_DENIED");
     }
     fs::remove_file(&settings).unwrap();
     let mut team = Team::new("enforcement: {disableLocalTools: true}\n");
@@ -85,8 +142,14 @@ fn enforcement_disable_local_tools_leaves_out_skills_of_the_workspace() {
     assert_eq!(load_skill(home.path(), "review").0, 0);
     // They are not among the skills of the tool.
     for name in ["own", "shared"] {
-        refused(name, "INVALID_INPUT");
+        refused(name, "POLICY_DENIED");
     }
+    let (_, unknown) = load_skill(home.path(), "revew");
+    let message = unknown["error"]["message"].as_str().unwrap_or_default();
+    assert!(
+        message.contains("was not found") && message.ends_with("one of: review"),
+        "{unknown}"
+    );
     let (_, listed) = json(home.path(), &["skills", "list"]);
     let mut states = listed["skills"].as_array().unwrap().iter();
     assert!(

@@ -14,6 +14,8 @@ pub struct ReservedNames {
     servers: Vec<(String, String)>,
     /// The errors of servers whose tools are not available, by prefix.
     faults: Vec<(String, ToolError)>,
+    /// The errors of single tools that are not available, by name.
+    tool_faults: Vec<(String, ToolError)>,
 }
 
 impl ReservedNames {
@@ -24,6 +26,7 @@ impl ReservedNames {
         Self {
             servers: servers.filter(|(_, prefix)| !prefix.is_empty()).collect(),
             faults: Vec::new(),
+            tool_faults: Vec::new(),
         }
     }
 
@@ -33,6 +36,21 @@ impl ReservedNames {
         let faults = faults.into_iter();
         self.faults = faults.filter(|(prefix, _)| !prefix.is_empty()).collect();
         self
+    }
+
+    /// Adds the error of a tool that is not available.
+    #[must_use]
+    pub fn with_tool_fault(mut self, name: &str, fault: ToolError) -> Self {
+        self.tool_faults.push((name.to_owned(), fault));
+        self
+    }
+
+    /// Returns the error of this tool, if it is not available.
+    pub(super) fn tool_fault(&self, name: &str) -> Option<&ToolError> {
+        let mut faults = self.tool_faults.iter();
+        faults
+            .find(|(tool, _)| tool == name)
+            .map(|(_, fault)| fault)
     }
 
     /// Returns the error of the unavailable server that a tool name may belong to.

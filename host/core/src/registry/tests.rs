@@ -152,6 +152,15 @@ fn registry_find_explains_an_unavailable_server() {
     assert!(error.message.contains("it was not ready"), "{error}");
     assert_eq!(error.remedies.to_vec(), [remedy]);
     assert!(registry.find("mcp_bad_go").is_ok());
+    let fault = ToolError::permission_denied("no skill can be used");
+    let reserved = ReservedNames::new([]).with_tool_fault("load_skill", fault);
+    let left_out = Registry::new([], vec![]).with_reserved(reserved);
+    let error = left_out.find("load_skill").unwrap_err();
+    assert_eq!(error.code, ToolErrorCode::PermissionDenied);
+    assert_eq!(
+        left_out.find("load_skills").unwrap_err().code,
+        ToolErrorCode::NotFound
+    );
     // Names outside the failed server's prefix are simply not found.
     for name in ["mcp_bad_one_echo", "mcp_other_echo", "echo"] {
         assert_eq!(

@@ -1,7 +1,6 @@
 //! `mimir skills add`.
 
-use std::path::Path;
-
+use mimir_core::paths::SHARED_SKILL_FOLDERS;
 use mimir_core::text::visible;
 use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::json;
@@ -10,7 +9,7 @@ use crate::args::{GlobalOptions, SkillsAddArgs};
 use crate::exit::{CommandResult, ExitReason};
 use crate::output::note;
 use mimir::setup::HostSetup;
-use mimir::skills::{FOLDER, PinnedSkill, SHARED_FOLDER, SkillContent, SkillLibrary, SkillState};
+use mimir::skills::{FOLDER, PinnedSkill, SkillContent, SkillLibrary, SkillState};
 
 use super::record;
 use super::source::SkillSourceName;
@@ -20,8 +19,8 @@ pub async fn run(globals: &GlobalOptions, args: SkillsAddArgs) -> CommandResult 
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let library = setup.skills();
     let source = SkillSourceName::parse(&args.source)?;
-    let (pinned, content) = match local_name(&setup, &source) {
-        Some(name) => pin_in_place(&library, &name)?,
+    let (pinned, content) = match local_skill(&setup, &source) {
+        Some((name, folder)) => pin_in_place(&library, &name, &folder)?,
         None => {
             let new = source.fetch(&setup, args.digest.as_deref()).await?;
             refuse_team_name(&library, &new.content.document.name)?;
@@ -39,28 +38,36 @@ pub async fn run(globals: &GlobalOptions, args: SkillsAddArgs) -> CommandResult 
     show(globals, &pinned, &content)
 }
 
-/// Returns the name of the skill if the source is its folder in the workspace.
-fn local_name(setup: &HostSetup, source: &SkillSourceName) -> Option<String> {
+/// Returns the name and the folder of the skill if the source is its folder in the workspace.
+fn local_skill(setup: &HostSetup, source: &SkillSourceName) -> Option<(String, String)> {
     let SkillSourceName::Folder(folder) = source else {
         return None;
     };
     let folder = folder.canonicalize().ok()?;
     let root = setup.workspace.root().canonicalize().ok()?;
     let parent = folder.parent()?;
-    let is_of_workspace = [FOLDER, SHARED_FOLDER].iter().any(|below| {
-        let known = root.join(Path::new(below));
-        known.as_path() == parent
-    });
+    let mut known = [FOLDER].into_iter().chain(SHARED_SKILL_FOLDERS);
+    let above = known.find(|below| root.join(below) == parent)?;
     let name = folder.file_name()?.to_str()?;
-    is_of_workspace.then(|| name.to_owned())
+    Some((name.to_owned(), format!("{above}/{name}")))
 }
 
 fn pin_in_place(
     library: &SkillLibrary,
     name: &str,
+    folder: &str,
 ) -> Result<(PinnedSkill, SkillContent), ToolError> {
     refuse_team_name(library, name)?;
     let skill = library.find(name)?;
+    if skill.folder != folder {
+        return Err(ToolError::new(
+            ToolErrorCode::AlreadyExists,
+            format!(
+                "nothing was added: the skill `{name}` in {} comes before the one in {folder}; remove or rename one of them",
+                skill.folder
+            ),
+        ));
+    }
     let content = skill.content.clone()?;
     if skill.state == SkillState::Trusted {
         return Err(ToolError::new(

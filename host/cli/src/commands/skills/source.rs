@@ -72,13 +72,14 @@ impl SkillSourceName {
             Self::Folder(folder) => {
                 let files = SkillFiles::read_source(folder)?;
                 check_folder_name(folder, &files)?;
-                new_skill(files, LOCAL.to_owned(), None)
+                from_path(folder, new_skill(files, LOCAL.to_owned(), None)?)
             }
             Self::File(file) => {
                 let bytes = files::read(file, LinkPolicy::Follow, MAX_ARCHIVE_SIZE)
                     .map_err(|error| file_error("read", file, &error))?;
                 check_digest(&bytes, digest)?;
-                new_skill(read_skill_archive(&bytes)?, LOCAL.to_owned(), None)
+                let files = read_skill_archive(&bytes)?;
+                from_path(file, new_skill(files, LOCAL.to_owned(), None)?)
             }
             Self::Url(url) => {
                 if digest.is_none() {
@@ -113,7 +114,17 @@ fn new_skill(
         source,
         artifact,
         signer: None,
+        local_path: None,
         content: SkillContent::new(files, &name)?,
+    })
+}
+
+/// Remembers the path that a skill comes from, so that `mimir skills update` reads it again.
+fn from_path(path: &Path, skill: NewSkill) -> CommandResult<NewSkill> {
+    let absolute = std::path::absolute(path).map_err(|error| file_error("read", path, &error))?;
+    Ok(NewSkill {
+        local_path: Some(absolute),
+        ..skill
     })
 }
 

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use mimir_core::ToolError;
 use mimir_core::text::visible;
+use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::{Value, json};
 
 use crate::args::GlobalOptions;
@@ -11,12 +11,12 @@ use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::note;
 use crate::terminal;
 use mimir::setup::HostSetup;
-use mimir::skills::{FoundSkill, NewSkill, SkillContent};
+use mimir::skills::{FoundSkill, NewSkill, SkillContent, SkillLibrary};
 
 use super::record;
 use super::source::SkillSourceName;
 
-/// Installs the content that the references of skills name now, after the user has seen the differences.
+/// Installs the content that the sources of skills have now, after the user has seen the differences.
 pub async fn run(globals: &GlobalOptions, name: Option<&str>, yes: bool) -> CommandResult {
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let library = setup.skills();
@@ -35,19 +35,17 @@ pub async fn run(globals: &GlobalOptions, name: Option<&str>, yes: bool) -> Comm
             }
             continue;
         }
-        let Some(source) = registry_source(skill) else {
-            if let Some(name) = name {
-                return Err(CommandFailure::usage(format!(
-                    "`{name}` does not come from a registry: add the new content with `mimir skills add SOURCE --force`"
-                )));
-            }
-            continue;
-        };
-        rows.push(update(globals, &setup, skill, &source, yes).await?);
+        match update_source(&library, skill) {
+            Ok(source) => rows.push(update(globals, &setup, skill, &source, yes).await?),
+            Err(error) if name.is_some() => return Err(error.into()),
+            // One missing folder does not keep the other skills from their updates.
+            Err(error) if error.code == ToolErrorCode::FileNotFound => note(&error.message),
+            Err(_) => {}
+        }
     }
     let printer = globals.printer();
     if rows.is_empty() && !printer.is_json() {
-        note("No skill of this workspace comes from a registry.");
+        note("No skill of this workspace comes from a registry or a folder of this machine.");
     }
     if printer.is_json() {
         printer.print_json(&json!({ "skills": rows }))?;
@@ -55,11 +53,59 @@ pub async fn run(globals: &GlobalOptions, name: Option<&str>, yes: bool) -> Comm
     Ok(ExitReason::Done)
 }
 
-/// Returns the registry that a skill comes from.
-fn registry_source(skill: &FoundSkill) -> Option<SkillSourceName> {
-    let pin = skill.pin.as_ref()?;
-    let source = SkillSourceName::parse(Path::new(&pin.source)).ok()?;
-    matches!(source, SkillSourceName::Registry(_)).then_some(source)
+/// Returns the registry, folder or archive that a skill comes from.
+fn update_source(library: &SkillLibrary, skill: &FoundSkill) -> Result<SkillSourceName, ToolError> {
+    let name = &skill.name;
+    let not_updated = |why: String, remedy: String| {
+        Err(
+            ToolError::invalid_input(format!("`{name}` cannot be updated: {why}"))
+                .with_remedies([remedy]),
+        )
+    };
+    let add = "`mimir skills add SOURCE --force` installs the content of another source".to_owned();
+    let Some(pin) = &skill.pin else {
+        let remedy = format!("`mimir skills trust {name}` accepts the files as they are");
+        return not_updated("no source of it is known".to_owned(), remedy);
+    };
+    if pin.source == pin.folder {
+        let why = format!("its own folder {} is its source", visible(&pin.folder));
+        let remedy = format!("`mimir skills trust {name}` shows and accepts the files as they are");
+        // A skill that was installed, changed and accepted still has its source.
+        let Some(path) = library.local_path(name)? else {
+            return not_updated(why, remedy);
+        };
+        return local_source(name, &path, add);
+    }
+    if let Some(path) = library.local_path(name)? {
+        return local_source(name, &path, add);
+    }
+    match SkillSourceName::parse(Path::new(&pin.source)) {
+        Ok(source @ SkillSourceName::Registry(_)) => Ok(source),
+        Ok(SkillSourceName::Url(url)) => not_updated(
+            format!("its digest fixes the content of {}", visible(&url)),
+            "`mimir skills add URL --digest SHA256 --force` installs another archive".to_owned(),
+        ),
+        _ => not_updated(
+            "the folder that it was added from is not known".to_owned(),
+            add,
+        ),
+    }
+}
+
+/// Returns the source at a path of this machine.
+fn local_source(name: &str, path: &Path, remedy: String) -> Result<SkillSourceName, ToolError> {
+    let found = SkillSourceName::parse(path).ok();
+    let found = found.filter(|source| {
+        matches!(
+            source,
+            SkillSourceName::Folder(_) | SkillSourceName::File(_)
+        ) && path.exists()
+    });
+    found.ok_or_else(|| {
+        let shown = visible(&path.display().to_string());
+        let message = format!("`{name}` was added from {shown}, which was not found");
+        ToolError::new(ToolErrorCode::FileNotFound, message).with_remedies([remedy])
+    })
 }
 
 async fn update(
@@ -74,7 +120,7 @@ async fn update(
     let new = source.fetch(setup, None).await?;
     if new.content.document.name != *name {
         return Err(ToolError::permission_denied(format!(
-            "the artifact of `{name}` is now another skill, `{}`; nothing was changed",
+            "the source of `{name}` now has another skill, `{}`; nothing was changed",
             new.content.document.name
         ))
         .into());
@@ -158,6 +204,13 @@ fn differences(old: Option<&SkillContent>, new: &SkillContent) -> Vec<String> {
         match old.files.get(path) {
             None => lines.push(format!("new file {path_shown}")),
             Some(before) if before != bytes => lines.push(format!("changed file {path_shown}")),
+            Some(_) if old.files.is_executable(path) != new.files.is_executable(path) => {
+                let action = match new.files.is_executable(path) {
+                    true => "becomes executable",
+                    false => "is no longer executable",
+                };
+                lines.push(format!("file {path_shown} {action}"));
+            }
             Some(_) => {}
         }
     }
@@ -188,7 +241,6 @@ fn differences(old: Option<&SkillContent>, new: &SkillContent) -> Vec<String> {
 mod tests {
     use super::*;
     use mimir::skills::{SKILL_FILE, SkillFiles, SkillState};
-    use mimir_core::ToolErrorCode;
     use mimir_core::grants::{SkillPin, SourceSigner};
 
     fn content() -> SkillContent {
@@ -229,6 +281,7 @@ mod tests {
             source: "registry.example.com/acme/forms:1".to_owned(),
             artifact: None,
             signer,
+            local_path: None,
             content: content(),
         }
     }
