@@ -18,7 +18,9 @@ use crate::setup::HostSetup;
 
 mod catalog;
 mod credential_helper;
+mod download_cache;
 mod pull;
+mod signature_state;
 mod stored_signatures;
 
 pub use crate::signing_keys::trust_policy;
@@ -27,7 +29,8 @@ use credential_helper::DockerCredentialHelper;
 pub use pull::{InspectedArtifact, PulledComponent, Registries, describe_signer, source_signer};
 pub use signature_state::SignatureState;
 pub use stored_signatures::{
-    stored_signatures_path, verify_source, verify_stored, write_stored_signatures,
+    installed_signature_state, stored_signatures_path, verify_source, verify_stored,
+    write_stored_signatures,
 };
 
 /// Maximum size of a component in bytes. The loader also refuses larger ones.

@@ -14,7 +14,7 @@ use crate::args::{DefinitionFormat, ToolListCommand};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::tools::{self as printed, CommandSyntax};
 use crate::output::{ResultPrinter, info, warn};
-use mimir::registries::verify_source;
+use mimir::registries::{SignatureState, installed_signature_state};
 use mimir::setup::HostSetup;
 use mimir::signing_keys::trust_policy;
 
@@ -166,18 +166,19 @@ impl PluginStorageInfo {
 pub struct InstalledSource {
     /// The lock entry.
     pub record: SourceRecord,
-    /// The verified signer, `None` if there is no requirement, or the reason why it cannot be verified.
-    pub signer: Result<Option<String>, String>,
+    /// The state of its signature, `None` if it does not come from a registry, or the reason why the signature cannot be
+    /// verified.
+    pub signature: Result<Option<SignatureState>, String>,
 }
 
 /// Returns the source of a file in the lock file. A lock file that cannot be read is reported with the grants.
 fn installed_from(setup: &HostSetup, location: &str) -> Option<InstalledSource> {
     let mut lock = setup.approvals()?.lock().read().ok()?;
     let record = lock.sources.remove(location)?;
-    let signer = trust_policy(setup)
-        .and_then(|trust| verify_source(setup, &trust, location, &record))
+    let signature = trust_policy(setup)
+        .and_then(|trust| installed_signature_state(setup, &trust, location, &record))
         .map_err(|error| error.message);
-    Some(InstalledSource { record, signer })
+    Some(InstalledSource { record, signature })
 }
 
 /// Returns the full description of a tool as lines.

@@ -20,7 +20,7 @@ use crate::auth::{Authenticator, RegistryAction, TokenScope};
 use crate::credentials::Credentials;
 use crate::digest::OciDigest;
 use crate::error::RegistryError;
-use crate::manifest::{self, ManifestFault, OciManifest, PulledManifest};
+use crate::manifest::{self, ManifestFault, OciManifest, PulledIndex, PulledManifest};
 use crate::reference::{OciReference, is_loopback, parse_registry};
 use crate::transport::{self, RegistryHttp, RegistryRequest, RegistryResponse};
 
@@ -141,17 +141,20 @@ impl RegistryClient {
         let Some(entry) = index.wasm_manifest() else {
             return Ok(named);
         };
-        let pinned = reference.with_digest(entry.digest);
-        let mut chosen = self.named_manifest(&pinned).await?;
-        if chosen.bytes.len() as u64 != entry.size {
+        let (digest, size) = (entry.digest, entry.size);
+        let mut chosen = self.named_manifest(&reference.with_digest(digest)).await?;
+        if chosen.bytes.len() as u64 != size {
             return Err(RegistryError::Size {
                 registry: reference.registry().to_owned(),
-                what: format!("the manifest {}", entry.digest),
+                what: format!("the manifest {digest}"),
                 found: format!("{} bytes", chosen.bytes.len()),
-                expected: entry.size,
+                expected: size,
             });
         }
-        chosen.index = Some(named.digest);
+        chosen.index = Some(PulledIndex {
+            digest: named.digest,
+            bytes: named.bytes,
+        });
         Ok(chosen)
     }
 

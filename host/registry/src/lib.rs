@@ -26,6 +26,6 @@ pub use digest::OciDigest;
 pub use error::RegistryError;
 pub use manifest::{
     Descriptor, IMAGE_INDEX, IMAGE_MANIFEST, ImageIndex, ImageManifest, ManifestPlatform,
-    OciManifest, PulledManifest,
+    OciManifest, PulledIndex, PulledManifest,
 };
 pub use reference::OciReference;

@@ -101,7 +101,16 @@ pub struct PulledManifest {
     /// The parsed manifest.
     pub parsed: OciManifest,
     /// The index from which the manifest was chosen, if the reference names an index.
-    pub index: Option<OciDigest>,
+    pub index: Option<PulledIndex>,
+}
+
+/// An index whose digest has been checked.
+#[derive(Debug, Clone)]
+pub struct PulledIndex {
+    /// The digest of the bytes.
+    pub digest: OciDigest,
+    /// The index as received.
+    pub bytes: Vec<u8>,
 }
 
 /// Maximum number of layers of a manifest.
@@ -248,7 +257,16 @@ impl ImageIndex {
 impl PulledManifest {
     /// Returns the digest that the reference names: that of the index, if there is one.
     pub fn named_digest(&self) -> OciDigest {
-        self.index.unwrap_or(self.digest)
+        self.index
+            .as_ref()
+            .map_or(self.digest, |index| index.digest)
+    }
+
+    /// Returns the digests whose signatures are signatures of the artifact: that of the manifest, and that of the index,
+    /// which contains the digest of the manifest.
+    pub fn signed_digests(&self) -> Vec<OciDigest> {
+        let index = self.index.as_ref().map(|index| index.digest);
+        [self.digest].into_iter().chain(index).collect()
     }
 
     /// Returns the manifest of an artifact; `None` for an index.

@@ -15,7 +15,7 @@ use mimir_registry::{
     Descriptor, OciDigest, OciManifest, OciReference, PulledManifest, RegistryClient,
 };
 
-use super::{MAX_COMPONENT_SIZE, registry_client};
+use super::{MAX_COMPONENT_SIZE, SignatureState, download_cache, registry_client};
 use crate::file_error::file_error;
 use crate::private_files::private_folder;
 use crate::setup::HostSetup;
@@ -73,6 +73,48 @@ impl Registries {
         &self.client
     }
 
+    /// Returns registries without their mirrors, for decisions that a mirror must not influence.
+    #[must_use]
+    pub fn without_mirrors(self) -> Self {
+        Self {
+            client: self.client.without_mirrors(),
+            ..self
+        }
+    }
+
+    /// Returns the state of the signature of a manifest.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the registry cannot be used. Content that the trust policy refuses counts by its signatures.
+    pub async fn signature_state(
+        &self,
+        reference: &OciReference,
+        digest: &OciDigest,
+    ) -> Result<SignatureState, ToolError> {
+        let digests = std::slice::from_ref(digest);
+        let found = self.find_signatures(reference, digests).await?;
+        let now = SystemTime::now();
+        let signer = self.trust.check_any(reference, digests, &found, now);
+        let signer = signer.ok().flatten().map(|signer| signer.to_string());
+        let has_signatures = found.iter().any(|found| found.signs_any(digests));
+        Ok(SignatureState::new(signer, has_signatures, reference))
+    }
+
+    /// Reads the signatures of a manifest, and those of the index with it.
+    async fn find_signatures(
+        &self,
+        reference: &OciReference,
+        digests: &[OciDigest],
+    ) -> Result<Vec<FoundSignature>, ToolError> {
+        let mut found = Vec::new();
+        for digest in digests {
+            let signatures = find_signatures(&self.client, reference, digest).await;
+            found.extend(signatures.map_err(ToolError::from)?);
+        }
+        Ok(found)
+    }
+
     /// Returns the digest of the manifest that a reference names now.
     pub async fn resolve(&self, reference: &OciReference) -> Result<OciDigest, ToolError> {
         self.client
@@ -89,25 +131,24 @@ impl Registries {
     pub async fn inspect(&self, reference: &OciReference) -> Result<InspectedArtifact, ToolError> {
         let manifest = self.client.manifest(reference).await;
         let manifest = manifest.map_err(ToolError::from)?;
-        let (digest, now) = (manifest.digest, SystemTime::now());
-        let found = find_signatures(&self.client, reference, &digest).await;
-        let found = match found {
+        let (digests, now) = (manifest.signed_digests(), SystemTime::now());
+        let found = match self.find_signatures(reference, &digests).await {
             Ok(found) => found,
             // Without a requirement, a registry that cannot list signatures is like one without them.
             Err(error) if !self.trust.requires_signature(reference) => {
                 tracing::debug!(%error, "the signatures cannot be read");
                 Vec::new()
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         };
-        let signer = self.trust.check(reference, &digest, &found, now);
-        let provenance = self.trust.provenance(reference, &digest, &found, now);
+        let signer = self.trust.check_any(reference, &digests, &found, now);
+        let provenance = self.trust.provenance(reference, &digests, &found, now);
         Ok(InspectedArtifact {
             reference: reference.clone(),
             signer: signer.map_err(ToolError::from)?,
             // Signed provenance first.
             provenance: provenance.into_iter().max_by_key(|it| it.signer.is_some()),
-            signatures: self.trust.keep_accepted(reference, &digest, found, now),
+            signatures: self.trust.keep_accepted(reference, &digests, found, now),
             manifest,
         })
     }
@@ -130,6 +171,7 @@ impl Registries {
             &layers.component.digest.hex(),
         );
         source.manifest = Some(digest.to_string());
+        source.index = artifact.signed_index().map(|digest| digest.to_string());
         source.signer = artifact.signer.clone().map(source_signer);
         source.version = artifact.version();
         source.provenance = artifact.provenance_text();
@@ -196,7 +238,17 @@ impl Registries {
             )));
         };
         let manifest: OciDigest = manifest.parse().map_err(ToolError::from)?;
-        let mut artifact = self.inspect(&reference.with_digest(manifest)).await?;
+        let index = source.index.as_ref().map(|index| index.parse());
+        let index: Option<OciDigest> = index.transpose().map_err(ToolError::from)?;
+        // The signature may be that of the index.
+        let pinned = reference.with_digest(index.unwrap_or(manifest));
+        let mut artifact = self.inspect(&pinned).await?;
+        if artifact.manifest.digest != manifest {
+            return Err(ToolError::permission_denied(format!(
+                "{pinned} names the manifest {}, expected {manifest}",
+                artifact.manifest.digest
+            )));
+        }
         artifact.reference = reference;
         Ok(artifact)
     }
@@ -209,9 +261,11 @@ impl Registries {
             mimir_core::files::LinkPolicy::Refuse,
             MAX_COMPONENT_SIZE,
         );
-        bytes
+        let bytes = bytes
             .ok()
-            .filter(|bytes| OciDigest::of_bytes(bytes) == *digest)
+            .filter(|bytes| OciDigest::of_bytes(bytes) == *digest)?;
+        download_cache::mark_used(&path);
+        Some(bytes)
     }
 
     async fn download_blob(
@@ -255,6 +309,10 @@ impl Registries {
             );
             return Err(ToolError::new(ToolErrorCode::Unavailable, message));
         }
+        // After the download, so that commands without one never wait for it.
+        if let Some(cache) = &self.cache {
+            download_cache::prune(cache);
+        }
         Ok(bytes)
     }
 
@@ -280,16 +338,24 @@ impl InspectedArtifact {
         (!version.is_empty()).then(|| visible(prefix(version, MAX_VERSION)))
     }
 
-    /// Returns the signer for the user, or why it is not known.
-    pub fn signer_text(&self) -> String {
-        match &self.signer {
-            Some(signer) => signer.to_string(),
-            None if self.signatures.is_empty() => "none: it is unsigned".to_owned(),
-            None => format!(
-                "not checked: it has signatures, but no `trust` rule covers {}",
-                self.reference.registry()
-            ),
-        }
+    /// Returns the state of its signature.
+    pub fn signature_state(&self) -> SignatureState {
+        let signer = self.signer.as_ref().map(ToString::to_string);
+        let digests = self.manifest.signed_digests();
+        let has_signatures = self
+            .signatures
+            .iter()
+            .any(|found| found.signs_any(&digests));
+        SignatureState::new(signer, has_signatures, &self.reference)
+    }
+
+    /// Returns the digest of the index with the manifest, if a signature is that of the index.
+    fn signed_index(&self) -> Option<OciDigest> {
+        let index = self.manifest.index.as_ref()?.digest;
+        let mut signatures = self.signatures.iter();
+        signatures
+            .any(|found| found.signs_any(&[index]))
+            .then_some(index)
     }
 
     /// Returns the provenance for the user.
@@ -315,9 +381,20 @@ impl InspectedArtifact {
 
     /// Returns the content of the file with the manifest and its signatures.
     pub fn stored_signatures(&self) -> Result<Vec<u8>, ToolError> {
-        let stored = StoredSignatures::new(&self.manifest.bytes, &self.signatures);
+        let index = self.manifest.index.as_ref();
+        let index = index.map(|index| index.bytes.as_slice());
+        let stored = StoredSignatures::with_index(&self.manifest.bytes, index, &self.signatures);
         let json = stored.and_then(|stored| stored.to_json());
         json.map_err(ToolError::from)
+    }
+}
+
+/// Describes a signer with its whole key ID, and the name in the signature if its tag is another.
+pub fn describe_signer(signer: &Signer) -> String {
+    let recorded = source_signer(signer.clone());
+    match signer.signed_as() {
+        Some(name) => format!("{recorded}, signed as {}", visible(name)),
+        None => recorded.to_string(),
     }
 }
 
@@ -333,12 +410,3 @@ pub fn source_signer(signer: Signer) -> SourceSigner {
         } => SourceSigner::Identity { issuer, subject },
     }
 }
-/// Describes a signer with its whole key ID, and the name in the signature if its tag is another.
-pub fn describe_signer(signer: &Signer) -> String {
-    let recorded = source_signer(signer.clone());
-    match signer.signed_as() {
-        Some(name) => format!("{recorded}, signed as {}", visible(name)),
-        None => recorded.to_string(),
-    }
-}
-

@@ -80,6 +80,30 @@ pub fn verify_source(
     }
 }
 
+/// Returns the state of the signature of an installed component; `None` if it does not come from a registry.
+///
+/// # Errors
+///
+/// Fails as [`verify_source`] does.
+pub fn installed_signature_state(
+    setup: &HostSetup,
+    trust: &TrustPolicy,
+    location: &str,
+    source: &SourceRecord,
+) -> Result<Option<SignatureState>, ToolError> {
+    let signer = verify_source(setup, trust, location, source)?;
+    if source.manifest.is_none() {
+        return Ok(None);
+    }
+    let reference: OciReference = source.reference.parse().map_err(ToolError::from)?;
+    let has_signatures = read_stored(&setup.workspace, location)?.has_signatures();
+    Ok(Some(SignatureState::new(
+        signer,
+        has_signatures,
+        &reference,
+    )))
+}
+
 /// Verifies the stored manifest and signatures of an installed component against its lock entry. Returns the signer;
 /// `None` if the trust policy does not cover the component.
 ///
@@ -101,6 +125,13 @@ pub fn verify_stored(
     };
     let manifest: OciDigest = manifest.parse().map_err(ToolError::from)?;
     let layer: OciDigest = source.layer.parse().map_err(ToolError::from)?;
+    let stored = read_stored(workspace, location)?;
+    let signer = stored.verify(trust, &reference, &manifest, &layer, SystemTime::now());
+    signer.map_err(ToolError::from)
+}
+
+/// Reads the stored manifest and signatures of an installed component. Nothing in them is trusted.
+fn read_stored(workspace: &WorkspaceFolder, location: &str) -> Result<StoredSignatures, ToolError> {
     let stem = Path::new(location)
         .file_stem()
         .and_then(|stem| stem.to_str());
@@ -118,7 +149,5 @@ pub fn verify_stored(
         }
         Err(error) => return Err(file_error("read", &path, &error)),
     };
-    let stored = StoredSignatures::from_json(&text).map_err(ToolError::from)?;
-    let signer = stored.verify(trust, &reference, &manifest, &layer, SystemTime::now());
-    signer.map_err(ToolError::from)
+    StoredSignatures::from_json(&text).map_err(ToolError::from)
 }

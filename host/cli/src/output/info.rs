@@ -19,6 +19,7 @@ use crate::exit::CommandResult;
 use crate::tools::{
     InstalledSource, PastCall, PluginStorageInfo, TeamOrigin, TokenCost, ToolDetails,
 };
+use mimir::registries::SignatureState;
 
 use super::{BAD, FAINT, GOOD, ResultPrinter, STRONG, columns, styled};
 
@@ -67,6 +68,9 @@ struct ToolInfo<'a> {
     /// The reason why the signer in the lock file is not verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     source_problem: Option<&'a str>,
+    /// The state of the signature of a component from a registry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_signature: Option<&'static str>,
     /// The team whose bundle has the tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     team: Option<&'a TeamOrigin>,
@@ -136,8 +140,13 @@ impl<'a> ToolInfo<'a> {
             source_problem: details
                 .installed_from
                 .as_ref()
-                .and_then(|source| source.signer.as_ref().err())
+                .and_then(|source| source.signature.as_ref().err())
                 .map(String::as_str),
+            source_signature: details
+                .installed_from
+                .as_ref()
+                .and_then(|source| source.signature.as_ref().ok()?.as_ref())
+                .map(SignatureState::as_str),
             team: details.team.as_ref(),
             installed_source: details.installed_from.as_ref(),
             cost: details
@@ -287,12 +296,9 @@ fn source_fields(installed: &InstalledSource, digest: &str) -> Vec<(&'static str
     if let Some(manifest) = &source.manifest {
         fields.push(("Manifest:", visible(manifest)));
     }
-    match (&installed.signer, &source.signer) {
-        (Ok(Some(signer)), _) => fields.push(("Signer:", visible(signer))),
-        (Ok(None), _) if source.manifest.is_some() => {
-            let text = "none: not signed, or no `trust` rule covers it";
-            fields.push(("Signer:", text.to_owned()));
-        }
+    match (&installed.signature, &source.signer) {
+        (Ok(Some(SignatureState::Signed(signer))), _) => fields.push(("Signer:", visible(signer))),
+        (Ok(Some(state)), _) => fields.push(("Signature:", state.to_string())),
         (Ok(None), _) => {}
         (Err(why), named) => {
             let named = named

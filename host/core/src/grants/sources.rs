@@ -14,6 +14,9 @@ pub struct SourceRecord {
     /// Digest of the manifest in the registry: `sha256:` and 64 hex digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest: Option<String>,
+    /// Digest of the index with the manifest, if the signature is that of the index: `sha256:` and 64 hex digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<String>,
     /// Digest of the component, which is a layer of the manifest: `sha256:` and 64 hex digits.
     pub layer: String,
     /// The signer of the manifest. Unsigned if missing.
@@ -22,12 +25,12 @@ pub struct SourceRecord {
     /// The version in the annotations of the manifest, or of the package.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The builder that the provenance names. It is shown only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub provenance: Option<String>,
     /// The version range or tag of an npm package that was asked for, or its exact version. `latest` if missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested: Option<String>,
+    /// The builder that the provenance names. It is shown only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<String>,
     /// Digest of the policy file of another host that came with the component.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
@@ -60,14 +63,15 @@ impl SourceRecord {
         Self {
             reference: reference.into(),
             manifest: None,
+            index: None,
             layer: format!("sha256:{digest_hex}"),
             signer: None,
             version: None,
+            requested: None,
             provenance: None,
             policy: None,
         }
     }
-            requested: None,
 
     /// Returns the digest of the component in lower-case hex; the whole text if it has no algorithm.
     pub fn layer_hex(&self) -> &str {

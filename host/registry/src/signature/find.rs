@@ -96,6 +96,19 @@ impl SignedContent {
         }
     }
 
+    /// Checks that the content is a signature of a manifest or index with one of these digests.
+    pub fn check_signs_any(&self, digests: &[OciDigest]) -> Result<(), SignatureError> {
+        let mut fault = None;
+        for digest in digests {
+            match self.check_signs(digest) {
+                Ok(()) => return Ok(()),
+                // That of the manifest, which is first.
+                Err(error) => fault.get_or_insert(error),
+            };
+        }
+        Err(fault.unwrap_or_else(|| malformed("it is about another artifact")))
+    }
+
     /// Returns what the signer calls the artifact.
     pub fn signed_name(&self) -> Option<String> {
         match self {
@@ -148,6 +161,14 @@ impl FoundSignature {
             content: simple_signature(payload, &annotations.collect())
                 .map_err(|error| error.to_string()),
         }
+    }
+
+    /// Returns true if this is a signature of a manifest or index with one of these digests, whoever made it.
+    /// Attestations, such as provenance, are not signatures.
+    pub fn signs_any(&self, digests: &[OciDigest]) -> bool {
+        let content = self.content.as_ref().map(|content| &content.signed);
+        content
+            .is_ok_and(|signed| !signed.is_attestation() && signed.check_signs_any(digests).is_ok())
     }
 
     /// Returns the digest or tag at which the signature was found.

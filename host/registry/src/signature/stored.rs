@@ -13,7 +13,7 @@ use super::log_entry::LogEntry;
 use super::trust_policy::{Signer, TrustPolicy};
 use super::{MAX_BUNDLE, SignatureError};
 use crate::digest::OciDigest;
-use crate::manifest::ImageManifest;
+use crate::manifest::{ImageManifest, OciManifest};
 use crate::reference::OciReference;
 
 /// The kind of the data in errors.
@@ -29,6 +29,9 @@ const LOCATION: &str = "stored signature";
 pub struct StoredSignatures {
     /// The manifest as the registry sent it, because its digest is over these bytes.
     manifest: String,
+    /// The index that names the manifest, if the signatures are those of the index.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    index: Option<String>,
     /// Sigstore bundles.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     signatures: Vec<Value>,
@@ -99,17 +102,38 @@ impl StoredSignatures {
     /// # Errors
     /// The manifest is not text, or neither it nor one of its signatures fits into the file.
     pub fn new(manifest: &[u8], found: &[FoundSignature]) -> Result<Self, SignatureError> {
-        let digest = OciDigest::of_bytes(manifest);
-        let manifest = std::str::from_utf8(manifest)
-            .map_err(|_| SignatureError::malformed("manifest", "it is not UTF-8"))?;
+        Self::with_index(manifest, None, found)
+    }
+
+    /// Creates the content of the file for a manifest that was chosen from an index. The index is stored only if one of
+    /// the signatures is that of the index.
+    ///
+    /// # Errors
+    /// See [`Self::new`].
+    pub fn with_index(
+        manifest: &[u8],
+        index: Option<&[u8]>,
+        found: &[FoundSignature],
+    ) -> Result<Self, SignatureError> {
+        let text = |bytes: &[u8]| match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(text.to_owned()),
+            Err(_) => Err(SignatureError::malformed("manifest", "it is not UTF-8")),
+        };
+        let index = index.filter(|index| {
+            let digest = [OciDigest::of_bytes(index)];
+            found.iter().any(|found| found.signs_any(&digest))
+        });
+        let mut digests = vec![OciDigest::of_bytes(manifest)];
+        digests.extend(index.map(OciDigest::of_bytes));
         let mut stored = Self {
-            manifest: manifest.to_owned(),
+            manifest: text(manifest)?,
+            index: index.map(text).transpose()?,
             signatures: Vec::new(),
             older_signatures: Vec::new(),
         };
         stored.to_json()?;
         let contents = found.iter().filter_map(|found| found.content.as_ref().ok());
-        let contents = contents.filter(|content| content.signed.check_signs(&digest).is_ok());
+        let contents = contents.filter(|content| content.signed.check_signs_any(&digests).is_ok());
         let mut too_large = None;
         for content in contents {
             if stored.count() >= MAX_STORED {
@@ -193,7 +217,39 @@ impl StoredSignatures {
                 "its manifest is that of another component",
             ));
         }
-        policy.check(reference, manifest, &self.found()?, now)
+        policy.check_any(reference, &self.signed_digests()?, &self.found()?, now)
+    }
+
+    /// Returns the digest of the manifest, and that of the index if there is one.
+    ///
+    /// # Errors
+    /// The index is not valid, or does not name the manifest, so that its signature says nothing about the manifest.
+    fn signed_digests(&self) -> Result<Vec<OciDigest>, SignatureError> {
+        let manifest = OciDigest::of_bytes(self.manifest.as_bytes());
+        let Some(index) = &self.index else {
+            return Ok(vec![manifest]);
+        };
+        let fault = |why: &str| SignatureError::malformed(STORED, why);
+        // A manifest with a key `manifests`, for example, is not an index.
+        let parsed = OciManifest::parse(index.as_bytes(), None);
+        let Ok(OciManifest::Index(parsed)) = parsed else {
+            return Err(fault("its index is not valid"));
+        };
+        if !parsed
+            .manifests
+            .iter()
+            .any(|entry| entry.digest == manifest)
+        {
+            return Err(fault("its index does not name the manifest"));
+        }
+        Ok(vec![manifest, OciDigest::of_bytes(index.as_bytes())])
+    }
+
+    /// Returns true if there is a signature of the stored manifest or index, whoever made it. Damaged ones do not count.
+    pub fn has_signatures(&self) -> bool {
+        let digests = self.signed_digests().unwrap_or_default();
+        let found = self.found().unwrap_or_default();
+        found.iter().any(|found| found.signs_any(&digests))
     }
 
     /// Returns the stored signatures.
@@ -219,6 +275,7 @@ mod tests {
     use mimir_core::config::{TrustLayer, TrustRule};
 
     use super::*;
+    use crate::manifest::{IMAGE_INDEX, IMAGE_MANIFEST};
     use crate::signature::{KeyAlgorithm, SigningKey};
 
     fn policy(key: &SigningKey) -> TrustPolicy {
@@ -273,6 +330,60 @@ mod tests {
         let error = verify(&unsigned, &key, &manifest, &layer).unwrap_err();
         assert!(matches!(error, SignatureError::Unsigned { .. }), "{error}");
     }
+
+    #[test]
+    fn stored_signature_of_an_index_covers_only_manifests_in_it() {
+        let layer = OciDigest::of_bytes(b"component");
+        let text = format!(
+            r#"{{"schemaVersion":2,"config":{{"mediaType":"application/vnd.wasm.config.v0+json","digest":"{layer}","size":2}},
+               "layers":[{{"mediaType":"application/wasm","digest":"{layer}","size":9}}]}}"#
+        );
+        let manifest = OciDigest::of_bytes(text.as_bytes());
+        let index_of = |media_type: &str, digest: &OciDigest| {
+            format!(
+                r#"{{"schemaVersion":2,"mediaType":"{media_type}",
+                   "manifests":[{{"mediaType":"{IMAGE_MANIFEST}","digest":"{digest}","size":1}}]}}"#
+            )
+        };
+        let index = index_of(IMAGE_INDEX, &manifest);
+        let reference: OciReference = "registry.example.com/acme/weather:1".parse().unwrap();
+        let key = SigningKey::generate(KeyAlgorithm::Ed25519).unwrap();
+        let signed = |content: &str| {
+            let digest = OciDigest::of_bytes(content.as_bytes());
+            let bundle = SignatureBundle::sign_manifest(&digest, "weather", &key).unwrap();
+            [FoundSignature::from_bundle("test", bundle)]
+        };
+        let store = |index: &str, found: &[FoundSignature]| {
+            let index = Some(index.as_bytes());
+            let stored = StoredSignatures::with_index(text.as_bytes(), index, found).unwrap();
+            StoredSignatures::from_json(&stored.to_json().unwrap()).unwrap()
+        };
+        let verify = |stored: &StoredSignatures| {
+            let now = SystemTime::now();
+            stored.verify(&policy(&key), &reference, &manifest, &layer, now)
+        };
+        let stored = store(&index, &signed(&index));
+        assert!(stored.has_signatures());
+        assert!(matches!(verify(&stored), Ok(Some(_))));
+        // A signature of the manifest needs no index.
+        let direct = store(&index, &signed(&text));
+        assert!(direct.index.is_none() && verify(&direct).is_ok());
+        // The signed index of other content, one that is changed, and a signed file that is not an index.
+        let other = index_of(IMAGE_INDEX, &layer);
+        let both = format!("{{\"config\":{{}},{}", &index[1..]);
+        for (planted, found) in [
+            (other.clone(), signed(&other)),
+            (index.replace("\"size\":1", "\"size\":2"), signed(&index)),
+            (both.clone(), signed(&both)),
+        ] {
+            let stored = StoredSignatures {
+                index: Some(planted),
+                ..store(&index, &found)
+            };
+            assert!(verify(&stored).is_err(), "{stored:?}");
+        }
+    }
+
     #[test]
     fn stored_signatures_are_few_and_those_of_strangers_are_left_out() {
         let text = br#"{"schemaVersion":2}"#;
@@ -288,13 +399,13 @@ mod tests {
         let mut found: Vec<_> = (0..9).map(|_| signed(&stranger, &padding)).collect();
         found.push(signed(&key, "weather"));
         let now = SystemTime::now();
-        let kept = policy(&key).keep_accepted(&reference, &manifest, found.clone(), now);
+        let kept = policy(&key).keep_accepted(&reference, &[manifest], found.clone(), now);
         assert_eq!(kept.len(), 1);
         let stored = StoredSignatures::new(text, &kept).unwrap();
         assert_eq!(stored.signatures.len(), 1);
         // Without a rule, everything is kept that fits.
         let none = TrustPolicy::default();
-        let kept = none.keep_accepted(&reference, &manifest, found, now);
+        let kept = none.keep_accepted(&reference, &[manifest], found, now);
         assert_eq!(kept.len(), 10);
         let stored = StoredSignatures::new(text, &kept).unwrap();
         let json = stored.to_json().unwrap();

@@ -714,7 +714,7 @@ fn provenance_is_read_with_its_signer() {
     })
     .collect();
     let policy = policy_of(&[&trusted]);
-    let read = policy.provenance(&reference(), &manifest(), &found, SystemTime::now());
+    let read = policy.provenance(&reference(), &[manifest()], &found, SystemTime::now());
     assert_eq!(read.len(), 2);
     assert_eq!(
         read[0].source.as_deref(),

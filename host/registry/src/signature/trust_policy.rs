@@ -186,7 +186,24 @@ impl TrustPolicy {
         found: &[FoundSignature],
         now: SystemTime,
     ) -> Result<Option<Signer>, SignatureError> {
-        let artifact = || reference.with_digest(*manifest).to_string();
+        self.check_any(reference, std::slice::from_ref(manifest), found, now)
+    }
+
+    /// Checks the signatures of an artifact that has several digests, each of which binds its content: that of its
+    /// manifest first, and that of an index with the manifest ([`PulledManifest::signed_digests`]).
+    ///
+    /// [`PulledManifest::signed_digests`]: crate::PulledManifest::signed_digests
+    pub fn check_any(
+        &self,
+        reference: &OciReference,
+        digests: &[OciDigest],
+        found: &[FoundSignature],
+        now: SystemTime,
+    ) -> Result<Option<Signer>, SignatureError> {
+        let artifact = || match digests.first() {
+            Some(manifest) => reference.with_digest(*manifest).to_string(),
+            None => reference.to_string(),
+        };
         let Some(rule) = self.rule_for(reference) else {
             if self.required_by.is_some() {
                 return Err(SignatureError::NoRule {
@@ -197,7 +214,7 @@ impl TrustPolicy {
         };
         let (mut reasons, mut other_tag) = (Vec::new(), None);
         for signature in found {
-            match self.check_signature(rule, signature, reference, manifest, now) {
+            match self.check_signature(rule, signature, reference, digests, now) {
                 Ok(Some(signer)) if signer.signed_as().is_none() => return Ok(Some(signer)),
                 Ok(Some(signer)) => {
                     other_tag.get_or_insert(signer);
@@ -224,29 +241,29 @@ impl TrustPolicy {
         })
     }
 
-    /// Returns the signatures that are worth keeping with the artifact: those that [`TrustPolicy::check`] accepts, or all
-    /// if no rule covers the artifact.
+    /// Returns the signatures that are worth keeping with the artifact: those that [`TrustPolicy::check_any`] accepts, or
+    /// all if no rule covers the artifact.
     pub fn keep_accepted(
         &self,
         reference: &OciReference,
-        manifest: &OciDigest,
+        digests: &[OciDigest],
         mut found: Vec<FoundSignature>,
         now: SystemTime,
     ) -> Vec<FoundSignature> {
         if let Some(rule) = self.rule_for(reference) {
             found.retain(|signature| {
-                let checked = self.check_signature(rule, signature, reference, manifest, now);
+                let checked = self.check_signature(rule, signature, reference, digests, now);
                 matches!(checked, Ok(Some(_)))
             });
         }
         found
     }
 
-    /// Reads the provenance among the attestations of a manifest, with the signers that the rules trust.
+    /// Reads the provenance among the attestations of an artifact, with the signers that the rules trust.
     pub fn provenance(
         &self,
         reference: &OciReference,
-        manifest: &OciDigest,
+        digests: &[OciDigest],
         found: &[FoundSignature],
         now: SystemTime,
     ) -> Vec<Provenance> {
@@ -254,7 +271,8 @@ impl TrustPolicy {
         let contents = found.iter().filter_map(|found| found.content.as_ref().ok());
         let provenance = contents.filter_map(|content| {
             let payload = content.signed.payload().ok()?;
-            let provenance = Provenance::read(&payload, manifest)?;
+            let mut digests = digests.iter();
+            let provenance = digests.find_map(|digest| Provenance::read(&payload, digest))?;
             let signer = rule.and_then(|rule| self.verify(rule, content, now).ok());
             Some(Provenance {
                 signer,
@@ -283,7 +301,7 @@ impl TrustPolicy {
         rule: &KeyedRule,
         signature: &FoundSignature,
         reference: &OciReference,
-        manifest: &OciDigest,
+        digests: &[OciDigest],
         now: SystemTime,
     ) -> Result<Option<Signer>, String> {
         let content = signature.content.as_ref().map_err(Clone::clone)?;
@@ -292,7 +310,7 @@ impl TrustPolicy {
         }
         let check = || {
             let mut signer = self.verify(rule, content, now)?;
-            content.signed.check_signs(manifest)?;
+            content.signed.check_signs_any(digests)?;
             if let Some(name) = content.signed.signed_name() {
                 signer.set_signed_as(check_signed_name(&name, reference)?);
             }
