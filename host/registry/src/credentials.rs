@@ -21,6 +21,9 @@ const TOKEN_USER: &str = "<token>";
 /// Text of a helper that does not have credentials for a registry.
 const HELPER_NOT_FOUND: &str = "credentials not found";
 
+/// Domain of a registry whose hosts share one login. Docker stores it under the URL of its first API.
+const SHARED_LOGIN_DOMAIN: &str = "docker.io";
+
 /// Runs programs that store credentials. Implemented by the application, because this crate does not start programs.
 pub trait CredentialHelper: Send + Sync {
     /// Runs `docker-credential-<name> get` with `server` on its standard input. Returns the standard output. If the
@@ -61,16 +64,19 @@ impl Credentials {
             let Some(file) = read_file(path).await? else {
                 continue;
             };
-            if let Some(name) = file.helper_name(registry)
-                && let Some(login) = self.run_helper(name, registry).await?
-            {
-                return Ok(Some(login));
-            }
-            let entry = file.entry(registry, repository);
-            let login = entry.map(FileLogin::login).transpose();
-            let login = login.map_err(|why| file_error(path, why))?.flatten();
-            if login.is_some() {
-                return Ok(login);
+            let legacy = legacy_key(registry);
+            for key in [Some(registry), legacy.as_deref()].into_iter().flatten() {
+                if let Some(name) = file.helper_name(key)
+                    && let Some(login) = self.run_helper(name, key).await?
+                {
+                    return Ok(Some(login));
+                }
+                let entry = file.entry(key, repository);
+                let login = entry.map(FileLogin::login).transpose();
+                let login = login.map_err(|why| file_error(path, why))?.flatten();
+                if login.is_some() {
+                    return Ok(login);
+                }
             }
         }
         Ok(None)
@@ -161,8 +167,9 @@ struct FileLogin {
 }
 
 impl CredentialFile {
-    /// Returns the helper for a registry. An empty name in `credHelpers` switches the helper off.
+    /// Returns the helper for a registry or its legacy key. An empty name in `credHelpers` switches the helper off.
     fn helper_name(&self, registry: &str) -> Option<&str> {
+        let registry = key_path(registry)?;
         let own = self
             .cred_helpers
             .iter()
@@ -173,7 +180,7 @@ impl CredentialFile {
 
     /// Returns the entry for a repository: that with the longest path, or that of the registry.
     fn entry(&self, registry: &str, repository: &str) -> Option<&FileLogin> {
-        let full = format!("{registry}/{repository}");
+        let full = format!("{}/{repository}", key_path(registry)?);
         let matching = self.auths.iter().filter_map(|(key, login)| {
             let path = key_path(key)?;
             let rest = full.strip_prefix(&path)?;
@@ -183,6 +190,13 @@ impl CredentialFile {
         let longest = matching.max_by_key(|(length, _)| *length);
         longest.map(|(_, login)| login)
     }
+}
+
+/// Returns the key under which Docker stores the login of a registry, if it is not the host.
+fn legacy_key(registry: &str) -> Option<String> {
+    let subdomain = registry.strip_suffix(SHARED_LOGIN_DOMAIN)?;
+    let is_host = subdomain.is_empty() || subdomain.ends_with('.');
+    is_host.then(|| format!("https://index.{SHARED_LOGIN_DOMAIN}/v1/"))
 }
 
 /// Returns the host and path of a key: Docker writes URLs, or hosts; containers' tools also write repositories.
@@ -393,6 +407,40 @@ mod tests {
         let missing = TestHelper::new(Err("credentials not found in native keychain"));
         let found = find(&content, Some(missing), "registry.example.com", "a").await;
         assert_eq!(found.as_deref(), Ok("file:pw"));
+    }
+
+    #[tokio::test]
+    async fn credentials_under_the_legacy_key_are_those_of_its_domain() {
+        let content = serde_json::json!({
+            "auths": {
+                "https://index.docker.io/v1/": {"username": "alice", "password": "pw"},
+                "own.docker.io": {"username": "bob", "password": "pw"},
+            },
+        });
+        let content = content.to_string();
+        for (registry, expected) in [
+            ("docker.io", "alice:pw"),
+            ("api.docker.io", "alice:pw"),
+            ("index.docker.io", "alice:pw"),
+            ("own.docker.io", "bob:pw"),
+            ("docker.io:5000", "none"),
+            ("notdocker.io", "none"),
+            ("docker.io.example.com", "none"),
+        ] {
+            let found = find(&content, None, registry, "acme/weather").await;
+            assert_eq!(found.as_deref(), Ok(expected), "{registry}");
+        }
+        let helper = TestHelper::new(Err("credentials not found in native keychain"));
+        let content = r#"{"credsStore": "desktop"}"#;
+        let found = find(content, Some(Arc::clone(&helper)), "api.docker.io", "a").await;
+        assert_eq!(found.as_deref(), Ok("none"));
+        assert_eq!(
+            *helper.calls.lock().unwrap(),
+            [
+                "desktop api.docker.io",
+                "desktop https://index.docker.io/v1/"
+            ]
+        );
     }
 
     #[tokio::test]

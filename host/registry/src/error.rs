@@ -96,7 +96,8 @@ pub enum RegistryError {
     },
     /// The response has another media type.
     #[error(
-        "`{registry}` sent {what} with the media type `{found}`, expected {expected}; check the reference"
+        "`{registry}` sent {what} with the media type `{found}`, expected {expected}; check the reference: its host is \
+         used as it is written, so it must be that of the registry itself"
     )]
     MediaType {
         /// The registry.
@@ -247,7 +248,6 @@ impl RegistryError {
         }
     }
 
-    /// Returns true if the registry does not have the artifact.
     /// Returns the host of a registry on this machine that the network settings do not allow.
     fn local_host(&self) -> Option<&str> {
         let Self::Http { registry, error } = self else {
@@ -266,6 +266,7 @@ impl RegistryError {
         (is_refused && is_local).then_some(host)
     }
 
+    /// Returns true if the registry does not have the artifact.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })
     }
