@@ -16,6 +16,7 @@ use crate::output::{note, warn};
 use mimir::setup::HostSetup;
 
 mod build_context;
+mod build_freshness;
 mod c;
 mod compiler_messages;
 mod core_module;
@@ -26,6 +27,7 @@ mod marked_file;
 mod plugin_folder;
 mod python;
 mod rust;
+mod source_snapshot;
 mod source_watch;
 mod typescript;
 mod undeclared_needs;
@@ -34,11 +36,13 @@ mod worker_tools;
 mod zig;
 
 pub use build_context::{BuildContext, BuildStep, within_time_limit};
+pub use build_freshness::{check_build_file, check_build_of};
 pub use go::{GoEnvironment, GoTarget};
 pub use install::install;
 pub(super) use install::load_alone;
 pub use plugin_folder::{BUILD_FOLDER, PluginFolder};
 pub use rust::{TARGET_FOLDER, cargo_step};
+use source_snapshot::{SourceDigest, SourceSnapshot};
 use undeclared_needs::HostFeature;
 pub use watch_loop::repeat_until_interrupt;
 pub use zig::ZigCache;
@@ -77,6 +81,8 @@ pub struct BuiltComponent {
     pub bytes: Vec<u8>,
     /// The tools in it, loaded without other tools.
     pub loaded: LoadedTools,
+    /// The sources of the build; `None` if they were too large to be read.
+    sources: Option<SourceDigest>,
     notes: Vec<String>,
     warnings: Vec<String>,
 }
@@ -88,6 +94,7 @@ impl BuiltComponent {
             file_name,
             bytes,
             loaded: LoadedTools::default(),
+            sources: None,
             notes: Vec::new(),
             warnings: Vec::new(),
         }
@@ -106,13 +113,19 @@ impl BuiltComponent {
 ///
 /// Fails if a step fails, or if the build as a whole takes longer than a build may.
 pub async fn build(cx: &BuildContext<'_>, folder: &PluginFolder) -> CommandResult<BuiltComponent> {
+    let before = SourceSnapshot::read(&folder.watched);
     let built = within_time_limit("the build", async {
         let compiled = compile(cx, folder).await?;
         let loaded = match compiled.loaded {
             Some(loaded) => loaded,
             None => load_alone(cx.setup, &compiled.file_name, &compiled.bytes).await?,
         };
+        let after = before.and_then(|before| {
+            let after = SourceSnapshot::read(&folder.watched)?;
+            Some(before.of_build(after).digest())
+        });
         Ok(BuiltComponent {
+            sources: after,
             warnings: undeclared_needs::warnings(folder.language, &loaded.tools, &compiled.uses),
             file_name: compiled.file_name,
             bytes: compiled.bytes,
@@ -162,6 +175,10 @@ pub async fn run(globals: &GlobalOptions, args: &ToolsBuildArgs) -> CommandResul
     }
     let folder = PluginFolder::find(&args.plugin.dir, args.plugin.lang)?;
     let cx = BuildContext::new(&setup, printer, args.network)?;
+    // A build takes minutes.
+    if let Some(line) = build_warning(&setup) {
+        warn(line);
+    }
     if args.watch {
         return watch(&cx, args).await;
     }
@@ -175,10 +192,6 @@ pub async fn run(globals: &GlobalOptions, args: &ToolsBuildArgs) -> CommandResul
     };
     let installed = install(&setup, &folder, &built).await?;
     installed.print(printer)?;
-    // A build takes minutes.
-    if let Some(line) = build_warning(&setup) {
-        warn(line);
-    }
     if !setup.settings.config.tools.auto_load_custom_tools {
         note(".mimir/tools is not read, because the config has `tools.autoLoadCustomTools: false`");
     }

@@ -9,13 +9,13 @@ use mimir_registry::OciReference;
 #[derive(Debug, PartialEq, Args)]
 #[command(after_help = "\
 The component gets the layout that other WebAssembly tools read. `--sign` adds a signature, which others \
-check with the public key (mimir help signatures). The login is that of Docker:
+check with the public key (mimir help signatures). A build that is older than its sources is refused. The login is that of Docker:
   mimir tools push weather registry.example.com/acme/weather:1.2 --sign acme.key
 A JSON file is pushed as a catalog, which `mimir tools search` searches (mimir help registries):
   mimir tools push catalog.json registry.example.com/acme/catalog")]
 pub struct ToolsPushArgs {
-    /// Folder of a built plugin, a component file, or a catalog in JSON
-    #[arg(value_name = "DIR|FILE", value_hint = ValueHint::AnyPath)]
+    /// Folder of a built plugin, an installed tool, a component file, or a catalog in JSON
+    #[arg(value_name = "DIR|FILE|NAME", value_hint = ValueHint::AnyPath)]
     pub source: PathBuf,
     /// Reference with the registry, such as registry.example.com/acme/weather:1.2
     #[arg(value_name = "REF", value_parser = reference)]
@@ -29,6 +29,9 @@ pub struct ToolsPushArgs {
     /// Replace tags that have other content
     #[arg(short, long)]
     pub force: bool,
+    /// Push the existing build although its sources have changed since
+    #[arg(long)]
+    pub allow_stale: bool,
 }
 
 /// Arguments of `mimir tools update`.
@@ -52,7 +55,8 @@ pub struct ToolsUpdateArgs {
     pub allow_downgrade: bool,
 }
 
-fn reference(text: &str) -> Result<OciReference, String> {
+/// Parses a reference with its registry.
+pub(in crate::args) fn reference(text: &str) -> Result<OciReference, String> {
     text.parse()
         .map_err(|error: mimir_registry::RegistryError| error.to_string())
 }

@@ -84,7 +84,9 @@ pub async fn install(
     // The file does not come from a registry any more.
     crate::commands::tools_add::forget_source(setup, &file)?;
     if let Some(tool) = built.first() {
-        let recorded = sources.record(setup, &file_name, &tool.origin.digest, &folder.entry);
+        let digest = &tool.origin.digest;
+        let built_from = component.sources.clone();
+        let recorded = sources.record(setup, &file_name, digest, &folder.entry, built_from);
         // Without the record, the next build compares the tools.
         if let Err(error) = recorded {
             warn(error.message);

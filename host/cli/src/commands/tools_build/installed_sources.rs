@@ -11,6 +11,7 @@ use mimir_core::ToolError;
 use mimir_core::files::{self, LinkPolicy};
 use serde::{Deserialize, Serialize};
 
+use super::source_snapshot::SourceDigest;
 use mimir::file_error::{file_error, write_atomically};
 use mimir::setup::HostSetup;
 
@@ -34,6 +35,9 @@ struct PluginSourceEntry {
     entry: PathBuf,
     /// sha256 of the component.
     sha256: String,
+    /// The sources of the build; missing if they were too large to be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sources: Option<SourceDigest>,
 }
 
 /// Comparison of an installed component with a plugin.
@@ -74,6 +78,22 @@ impl InstalledSources {
         }
     }
 
+    /// Returns true if the record has a file of this name, whatever its content.
+    pub fn has(&self, file_name: &str) -> bool {
+        self.files.contains_key(file_name)
+    }
+
+    /// Returns the entry file of the plugin that a component, given by the name and the sha256 of its file, was built from.
+    pub fn entry_of(&self, file_name: &str, sha256: &str) -> Option<&Path> {
+        let source = self.files.get(file_name)?;
+        (source.sha256 == sha256).then_some(&source.entry)
+    }
+
+    /// Returns the sources of the build that was installed under this name.
+    pub fn sources_of(&self, file_name: &str) -> Option<&SourceDigest> {
+        self.files.get(file_name)?.sources.as_ref()
+    }
+
     /// Records the source of a component that was installed.
     ///
     /// # Errors
@@ -85,10 +105,12 @@ impl InstalledSources {
         file_name: &str,
         sha256: &str,
         entry: &Path,
+        sources: Option<SourceDigest>,
     ) -> Result<(), ToolError> {
         let source = PluginSourceEntry {
             entry: entry.to_owned(),
             sha256: sha256.to_owned(),
+            sources,
         };
         let tools = setup.workspace.tools();
         self.files.insert(file_name.to_owned(), source);
@@ -117,6 +139,7 @@ mod tests {
         let source = PluginSourceEntry {
             entry: path("a.py"),
             sha256: "1a".to_owned(),
+            sources: None,
         };
         sources.files.insert("words.wasm".to_owned(), source);
         assert_eq!(compare(&sources, "1a", "a.py"), SourceComparison::Same);

@@ -95,6 +95,11 @@ impl PluginFolder {
         })
     }
 
+    /// Returns true for a file that is the source of a plugin, by its name.
+    pub fn is_source(path: &Path) -> bool {
+        language_of_file(path).is_some() && path.is_file()
+    }
+
     /// Creates a search for programs, which finds none in the folder of the plugin.
     pub fn program_search(&self) -> ProgramSearch {
         ProgramSearch::outside(Some(&self.root))

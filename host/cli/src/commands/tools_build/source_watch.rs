@@ -152,6 +152,20 @@ fn changed_files(root: &Path, before: &SourceStamps, after: &SourceStamps) -> Ve
     files
 }
 
+/// Returns the sources in a folder, or the only source, with the times of their last changes.
+///
+/// # Errors
+///
+/// Fails with `LIMIT_EXCEEDED` if the folder has more than 5,000 files.
+pub fn source_files(root: &Path) -> Result<Vec<(PathBuf, Option<SystemTime>)>, ToolError> {
+    let files = scan(root)?.into_iter();
+    let files = files.map(|(path, stamp)| match stamp {
+        FileStamp::File { modified, .. } => (path, modified),
+        FileStamp::Unreadable => (path, None),
+    });
+    Ok(files.collect())
+}
+
 /// Returns the stamps of all sources. A root that does not exist has none.
 fn scan(root: &Path) -> Result<SourceStamps, ToolError> {
     let mut stamps = SourceStamps::new();
