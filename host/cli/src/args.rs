@@ -39,7 +39,7 @@ pub use policy::PolicyCommand;
 pub use secrets::SecretsCommand;
 pub use serve::ServeArgs;
 pub use setup::SetupArgs;
-pub use skills::{SkillsAddArgs, SkillsCommand, SkillsTrustArgs};
+pub use skills::{SkillsAddArgs, SkillsCommand, SkillsPushArgs, SkillsTrustArgs};
 pub use team::{TeamCommand, TeamJoinArgs};
 pub use team_authoring::{
     TeamAddArgs, TeamApproveArgs, TeamAuthoringCommand, TeamInitArgs, TeamProposeArgs,

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use mimir_core::text::{prefix, visible};
 use mimir_core::{ToolError, ToolErrorCode};
 use mimir_registry::{
     Descriptor, ImageManifest, NewArtifact, NewLayer, OciDigest, OciManifest, OciReference,
     PulledManifest, RegistryClient,
 };
+use serde_json::Value;
 
 use super::skill_archive::read_skill_archive;
 use super::skill_document::SkillDocument;
@@ -18,8 +20,14 @@ pub const SKILL_ARTIFACT_TYPE: &str = "application/vnd.agentskills.skill.v1";
 /// The annotation with the path of a layer's file.
 const TITLE: &str = "org.opencontainers.image.title";
 
-/// The media type of a config without content.
-const EMPTY_CONFIG: &str = "application/vnd.oci.empty.v1+json";
+/// The media type of an archive with all files.
+const ARCHIVE_TYPE: &str = "application/vnd.oci.image.layer.v1.tar";
+
+/// Maximum number of files with layers of their own. Clients refuse manifests with many layers.
+const MAX_FILE_LAYERS: usize = 32;
+
+/// Maximum length of a version in the annotations, in characters.
+const MAX_VERSION: usize = 64;
 
 /// Room for the headers of an archive, besides the files.
 const ARCHIVE_OVERHEAD: u64 = 4 << 20;
@@ -73,13 +81,37 @@ pub async fn pull_skill(
     })
 }
 
-/// Packs a skill as an artifact with one layer per file.
-pub fn skill_artifact(files: &SkillFiles, document: &SkillDocument) -> NewArtifact {
-    let layers = files.iter().map(|(path, bytes)| NewLayer {
-        media_type: super::skill_resources::mime_type(path).to_owned(),
-        bytes: bytes.to_vec(),
-        annotations: BTreeMap::from([(TITLE.to_owned(), path.to_owned())]),
-    });
+/// Packs a skill as an artifact with one layer per file. Many files, or scripts that are executable, become one archive,
+/// because a manifest cannot have so many layers, and a layer has no mode. The same files give the same bytes.
+///
+/// # Errors
+///
+/// Fails if the archive cannot be written.
+pub fn skill_artifact(
+    files: &SkillFiles,
+    document: &SkillDocument,
+) -> Result<NewArtifact, ToolError> {
+    let has_modes = files.iter().any(|(path, _)| files.is_executable(path));
+    let layers = if files.len() <= MAX_FILE_LAYERS && !has_modes {
+        let layers = files.iter().map(|(path, bytes)| NewLayer {
+            media_type: super::skill_resources::mime_type(path).to_owned(),
+            bytes: bytes.to_vec(),
+            annotations: BTreeMap::from([(TITLE.to_owned(), path.to_owned())]),
+        });
+        layers.collect()
+    } else {
+        let archive = write_archive(files).map_err(|error| {
+            ToolError::execution(format!(
+                "the archive of the skill cannot be written: {error}"
+            ))
+        })?;
+        let title = format!("{}.tar", document.name);
+        vec![NewLayer {
+            media_type: ARCHIVE_TYPE.to_owned(),
+            bytes: archive,
+            annotations: BTreeMap::from([(TITLE.to_owned(), title)]),
+        }]
+    };
     let mut annotations = BTreeMap::from([
         (TITLE.to_owned(), document.name.clone()),
         (
@@ -87,18 +119,46 @@ pub fn skill_artifact(files: &SkillFiles, document: &SkillDocument) -> NewArtifa
             document.shown_description(),
         ),
     ]);
+    if let Some(version) = skill_version(document) {
+        annotations.insert("org.opencontainers.image.version".to_owned(), version);
+    }
     if let Some(license) = &document.license {
         annotations.insert(
             "org.opencontainers.image.licenses".to_owned(),
             license.clone(),
         );
     }
-    NewArtifact {
+    Ok(NewArtifact {
         artifact_type: Some(SKILL_ARTIFACT_TYPE.to_owned()),
-        config: (EMPTY_CONFIG.to_owned(), b"{}".to_vec()),
-        layers: layers.collect(),
+        config: NewArtifact::empty_config(),
+        layers,
         annotations,
+    })
+}
+
+/// Returns the version in the `metadata` of a skill.
+pub fn skill_version(document: &SkillDocument) -> Option<String> {
+    let version = document.frontmatter.get("metadata")?.get("version")?;
+    let version = match version {
+        Value::String(text) => text.trim().to_owned(),
+        Value::Number(number) => number.to_string(),
+        _ => return None,
+    };
+    (!version.is_empty()).then(|| visible(prefix(&version, MAX_VERSION)))
+}
+
+/// Writes an archive of all files, without times and owners.
+fn write_archive(files: &SkillFiles) -> std::io::Result<Vec<u8>> {
+    let mut archive = tar::Builder::new(Vec::new());
+    for (path, bytes) in files.iter() {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        let is_executable = files.is_executable(path);
+        header.set_mode(if is_executable { 0o755 } else { 0o644 });
+        header.set_mtime(0);
+        archive.append_data(&mut header, path, bytes)?;
     }
+    archive.into_inner()
 }
 
 /// Returns the layers of a skill: all named files, or the only archive.
@@ -166,7 +226,7 @@ mod tests {
             schema_version: 2,
             media_type: None,
             artifact_type: None,
-            config: layer(EMPTY_CONFIG, None),
+            config: layer("application/vnd.oci.empty.v1+json", None),
             layers,
             subject: None,
             annotations: BTreeMap::new(),
@@ -212,11 +272,44 @@ mod tests {
         let text = "---\nname: a\ndescription: d\n---\n";
         files.insert("SKILL.md", text.as_bytes().to_vec()).unwrap();
         files.insert("scripts/a.py", b"x".to_vec()).unwrap();
-        let artifact = skill_artifact(&files, &files.document().unwrap());
+        let artifact = skill_artifact(&files, &files.document().unwrap()).unwrap();
         let titles = artifact
             .layers
             .iter()
             .map(|layer| layer.annotations[TITLE].as_str());
         assert_eq!(titles.collect::<Vec<_>>(), ["SKILL.md", "scripts/a.py"]);
+    }
+    #[test]
+    fn skill_artifact_with_many_files_is_one_archive() {
+        let mut files = SkillFiles::default();
+        let text = "---\nname: a\ndescription: d\nmetadata: {version: '1.2'}\n---\n";
+        files.insert("SKILL.md", text.as_bytes().to_vec()).unwrap();
+        // Longer than the name field of an archive.
+        let folder = ["x"; 8].map(|part| part.repeat(20)).join("/");
+        for number in 0..100 {
+            let path = format!("{folder}/{number}.md");
+            files.insert(&path, vec![b'x'; number]).unwrap();
+        }
+        let document = files.document().unwrap();
+        let artifact = skill_artifact(&files, &document).unwrap();
+        let [layer] = &artifact.layers[..] else {
+            panic!("{:?}", artifact.layers.len());
+        };
+        let descriptor = Descriptor {
+            annotations: layer.annotations.clone(),
+            ..Descriptor::of_bytes(&layer.media_type, &layer.bytes)
+        };
+        assert_eq!(
+            kinds(&image(vec![descriptor])),
+            Some(vec![SkillLayer::Archive])
+        );
+        let read = read_skill_archive(&layer.bytes).unwrap();
+        assert_eq!(read.digest(), files.digest());
+        assert_eq!(
+            artifact.annotations["org.opencontainers.image.version"],
+            "1.2"
+        );
+        let again = skill_artifact(&files, &document).unwrap();
+        assert_eq!(again.layers[0].bytes, layer.bytes);
     }
 }

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
+use mimir_registry::OciReference;
 
-use super::tools::digest;
+use super::tools::{digest, reference};
 
 /// Commands of `mimir skills`.
 #[derive(Debug, PartialEq, Default, Subcommand)]
@@ -24,15 +25,17 @@ pub enum SkillsCommand {
     Trust(SkillsTrustArgs),
     /// Check the files of all skills against tools.lock, offline
     Verify,
-    /// Get the newest content of skills from their registry
+    /// Get the newest content of skills from their registry, folder or archive
     Update {
-        /// Name of the skill [default: all from a registry]
+        /// Name of the skill [default: all]
         #[arg(value_name = "NAME")]
         name: Option<String>,
         /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
     },
+    /// Publish a skill in a registry
+    Push(SkillsPushArgs),
     /// Remove a skill, with your consent to it
     Remove {
         /// Name of the skill
@@ -86,4 +89,28 @@ pub struct SkillsTrustArgs {
     /// An entry of allowed-tools to withhold; may be repeated
     #[arg(long, value_name = "ENTRY")]
     pub without: Vec<String>,
+}
+
+/// Arguments of `mimir skills push`.
+#[derive(Debug, PartialEq, Args)]
+#[command(after_help = "\
+`mimir skills add REF` installs it on another machine. `--sign` adds a signature, which others check with the public \
+key (mimir help signatures). The login is that of Docker:
+  mimir skills push ./pdf-forms registry.example.com/acme/pdf-forms:1.2 --sign acme")]
+pub struct SkillsPushArgs {
+    /// The skill's folder, an archive of it, or the name of a skill of the workspace
+    #[arg(value_name = "DIR|FILE|NAME", value_hint = ValueHint::AnyPath)]
+    pub source: PathBuf,
+    /// Reference with the registry, such as registry.example.com/acme/pdf-forms:1.2
+    #[arg(value_name = "REF", value_parser = reference)]
+    pub reference: OciReference,
+    /// Sign with this private key: a name from `mimir keys list`, or a file
+    #[arg(long, value_name = "KEY", value_hint = ValueHint::FilePath)]
+    pub sign: Option<String>,
+    /// A further tag for the same content
+    #[arg(long = "tag", value_name = "TAG")]
+    pub tags: Vec<String>,
+    /// Replace tags that have other content
+    #[arg(short, long)]
+    pub force: bool,
 }

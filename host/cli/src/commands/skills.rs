@@ -13,9 +13,10 @@ use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::{BAD, FAINT, GOOD, columns, first_line, indented, note, styled};
 use crate::terminal;
 use mimir::setup::HostSetup;
-use mimir::skills::{FoundSkill, SkillState};
+use mimir::skills::{FOLDER, FoundSkill, SkillState};
 
 mod add;
+mod push;
 mod source;
 mod trust;
 mod update;
@@ -26,6 +27,7 @@ pub async fn run(globals: &GlobalOptions, command: SkillsCommand) -> CommandResu
         SkillsCommand::List => list(globals),
         SkillsCommand::Info { name } => info(globals, &name),
         SkillsCommand::Add(args) => add::run(globals, args).await,
+        SkillsCommand::Push(args) => push::run(globals, &args).await,
         SkillsCommand::Trust(args) => trust::run(globals, &args),
         SkillsCommand::Verify => verify(globals),
         SkillsCommand::Update { name, yes } => update::run(globals, name.as_deref(), yes).await,
@@ -217,14 +219,18 @@ fn origin_lines(skill: &FoundSkill) -> Vec<String> {
 fn verify(globals: &GlobalOptions) -> CommandResult {
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let skills = setup.skills().find_all()?;
-    let faults: Vec<(String, String)> = skills.iter().filter_map(fault).collect();
-    let shown = faults.iter();
-    let shown = shown.map(|(name, fault)| json!({ "name": name, "fault": fault }));
+    let faults: Vec<SkillFault<'_>> = skills.iter().filter_map(find_fault).collect();
+    let shown = faults.iter().map(
+        |fault| json!({ "name": fault.name, "fault": fault.text, "remedies": fault.remedies }),
+    );
     let pinned = skills.iter().filter(|skill| skill.pin.is_some()).count();
     let result = json!({ "pinned": pinned, "faults": shown.collect::<Vec<_>>() });
     globals.printer().print_result(&result, |out| {
-        for (name, fault) in &faults {
-            writeln!(out, "{} {name}: {fault}", styled(BAD, "✗"))?;
+        for fault in &faults {
+            writeln!(out, "{} {}: {}", styled(BAD, "✗"), fault.name, fault.text)?;
+            for remedy in &fault.remedies {
+                writeln!(out, "    {remedy}")?;
+            }
         }
         if faults.is_empty() {
             writeln!(out, "{} {pinned} pinned", styled(GOOD, "✓"))?;
@@ -238,16 +244,42 @@ fn verify(globals: &GlobalOptions) -> CommandResult {
     })
 }
 
-fn fault(skill: &FoundSkill) -> Option<(String, String)> {
-    let pin = skill.pin.as_ref()?;
-    let fault = match &skill.content {
+/// A skill whose files are not those of its pin.
+struct SkillFault<'a> {
+    name: &'a str,
+    text: String,
+    /// Commands and steps that resolve the fault.
+    remedies: Vec<String>,
+}
+
+fn find_fault(skill: &FoundSkill) -> Option<SkillFault<'_>> {
+    let (pin, name) = (skill.pin.as_ref()?, &skill.name);
+    let text = match &skill.content {
         Err(error) => visible(&error.message),
         Ok(content) if content.files.digest() != pin.digest => {
             "its files are not those that tools.lock pins".to_owned()
         }
         Ok(_) => return None,
     };
-    Some((skill.name.clone(), fault))
+    let mut remedies = Vec::new();
+    if skill.content.is_ok() {
+        remedies.push(format!(
+            "to accept the new files: `mimir skills trust {name}`"
+        ));
+    }
+    remedies.push(if skill.folder.starts_with(FOLDER) {
+        format!("to get the files again from their source: `mimir skills update {name}`, or `mimir skills add SOURCE --force`")
+    } else {
+        format!("the folder {} is part of the project: restore it with its version control", visible(&skill.folder))
+    });
+    if skill.state == SkillState::Missing {
+        remedies.push(format!("to remove the pin: `mimir skills remove {name}`"));
+    }
+    Some(SkillFault {
+        name,
+        text,
+        remedies,
+    })
 }
 
 fn remove(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResult {
