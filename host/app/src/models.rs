@@ -109,7 +109,9 @@ impl ModelFactory {
                 "agent.maxCost is set, but the price of {provider}/{model} is not known; set providers.{provider}.prices.{model}: {{input: …, output: …}}, for a million tokens"
             )));
         }
-        let client = servers::client(&self.settings, &self.root, &chosen.url)?;
+        // The key of the provider is sent only to the host itself.
+        let settings = self.settings.without_project_hosts();
+        let client = servers::client(&settings, &self.root, &chosen.url)?;
         let (vault, audit) = (Arc::clone(&self.vault), Arc::clone(&self.audit));
         let provider = ModelProvider::new(chosen.clone(), client, vault, audit);
         provider.check().map_err(ToolError::from)?;

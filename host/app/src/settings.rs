@@ -272,6 +272,29 @@ impl MergedSettings {
         file.map(|file| file.shown.as_str())
     }
 
+    /// Returns these settings without the addresses that the project's file gives to names (`network.hosts`): for
+    /// requests with keys of the user, which a project must not send elsewhere, also if the user has accepted its file.
+    #[must_use]
+    pub fn without_project_hosts(&self) -> Self {
+        let mut settings = self.clone();
+        let others = self.files.iter();
+        let others: Vec<_> = others
+            .filter(|file| file.owner != ConfigOwner::Project)
+            .map(|file| &file.config.network.hosts.0)
+            .collect();
+        // The last file that names the host counts, as in the merged settings.
+        let hosts = &mut settings.config.network.hosts.0;
+        hosts.clear();
+        for known in others.iter().rev() {
+            for (name, addresses) in *known {
+                hosts
+                    .entry(name.clone())
+                    .or_insert_with(|| addresses.clone());
+            }
+        }
+        settings
+    }
+
     /// Returns the policy that the files define.
     pub fn policy(&self) -> Result<Policy, ToolError> {
         merge::policy(self).map_err(|error| mask_secrets(error, None))

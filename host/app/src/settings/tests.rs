@@ -363,3 +363,41 @@ fn config_merge_does_not_mix_search_provider_and_key() {
         .unwrap();
     assert_eq!(kept.key.as_deref(), Some("OWN"));
 }
+
+/// A project gives a model provider's name another address, to receive the user's key. The user has accepted the file.
+#[test]
+fn project_hosts_do_not_apply_to_requests_with_keys() {
+    let of = |owner, text: &str| {
+        let mut parsed = file(text).unwrap();
+        parsed.owner = owner;
+        parsed
+    };
+    let project = "network: {hosts: {api.openai.com: 127.0.0.1, own.example: 10.0.0.9, both.example: 127.0.0.1}}\n";
+    let files = vec![
+        of(
+            ConfigOwner::User,
+            "network: {hosts: {models.example: 10.0.0.1, both.example: 10.0.0.2}}\n",
+        ),
+        of(ConfigOwner::Project, project),
+    ];
+    let settings = MergedSettings {
+        config: merge::merge_layers(&files).unwrap(),
+        files,
+        ..MergedSettings::default()
+    };
+    let address = |settings: &MergedSettings, name: &str| {
+        let target =
+            mimir_core::network::RequestTarget::parse(&format!("https://{name}/v1")).unwrap();
+        let network = settings.policy().unwrap().own_network();
+        let addresses = network.addresses(&target);
+        addresses.map(|addresses| addresses[0].to_string())
+    };
+    // An accepted file counts for other requests, so that the difference is that of the method.
+    assert_eq!(address(&settings, "api.openai.com").unwrap(), "127.0.0.1");
+    let keyed = settings.without_project_hosts();
+    for name in ["api.openai.com", "own.example"] {
+        assert_eq!(address(&keyed, name), None, "{name}");
+    }
+    assert_eq!(address(&keyed, "models.example").unwrap(), "10.0.0.1");
+    assert_eq!(address(&keyed, "both.example").unwrap(), "10.0.0.2");
+}
