@@ -34,7 +34,7 @@ fn call(name: &str) -> Value {
 }
 
 /// A client of a user in these groups, in a session or without one.
-struct Member<'a> {
+pub(super) struct Member<'a> {
     gate: &'a ProtectedServer,
     token: String,
     session: Option<String>,
@@ -48,7 +48,7 @@ impl<'a> Member<'a> {
         )
     }
 
-    async fn connect(gate: &'a ProtectedServer, token: String) -> Self {
+    pub(super) async fn connect(gate: &'a ProtectedServer, token: String) -> Self {
         let session = gate.handshake(&token).await.session.unwrap();
         let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         gate.post(&token, Some(&session), ready).await;
@@ -79,7 +79,7 @@ impl<'a> Member<'a> {
     }
 
     /// Calls a tool and returns the text of the result or the error.
-    async fn call(&self, tool: &str) -> String {
+    pub(super) async fn call(&self, tool: &str) -> String {
         let reply = self.send(call(tool)).await;
         let result = &reply["result"];
         match result["content"][0]["text"].as_str() {
@@ -223,4 +223,109 @@ async fn role_budget_is_that_of_each_user_over_all_sessions() {
         (&last["user"], &last["role"]),
         (&json!("bob"), &json!("default"))
     );
+}
+
+/// A user in two groups has the role that comes first in the file, whatever the order in the token.
+#[tokio::test]
+async fn role_of_a_user_in_two_groups_is_the_first_of_the_file() {
+    let (gate, provider, key) = server(json!({"toolDiscovery": "off"})).await;
+    let role = |groups: &str, tool: &str| json!({"groups": [groups], "tools": {"allow": [tool]}});
+    for (first, second, expected) in [("one", "two", "read_file"), ("two", "one", "run")] {
+        let tool = |group: &str| if group == "one" { "read_file" } else { "run" };
+        let mut settings = String::from("{\"toolDiscovery\": \"off\", \"roles\": {");
+        settings.push_str(&format!(
+            "\"z{first}\": {}, \"a{second}\": {}}}}}",
+            role(first, tool(first)),
+            role(second, tool(second))
+        ));
+        let settings = serde_json::from_str(&settings).unwrap();
+        gate.test_server.replace_under(tools(), settings);
+        for groups in [json!(["one", "two"]), json!(["two", "one"])] {
+            let token = Member::token(&provider, &key, "alice", &groups);
+            let member = Member::connect(&gate, token).await;
+            assert_eq!(member.listed().await, [expected], "{first} first, {groups}");
+        }
+    }
+}
+
+/// Without a role `default`, users without a role are not restricted, as users of a server without roles.
+#[tokio::test]
+async fn role_is_not_needed_without_a_default() {
+    let mut settings = roles();
+    settings["roles"].as_object_mut().unwrap().remove("default");
+    let (gate, provider, key) = server(settings).await;
+    // Names of groups are compared exactly.
+    for groups in [
+        json!(null),
+        json!([]),
+        json!(["Viewers"]),
+        json!([["viewers"]]),
+        json!(""),
+    ] {
+        let token = Member::token(&provider, &key, "alice", &groups);
+        let member = Member::connect(&gate, token).await;
+        assert_eq!(member.listed().await.len(), 3, "{groups}");
+        assert_eq!(member.call("write_file").await, "done", "{groups}");
+    }
+}
+
+/// The rules of a role apply to the arguments of its users, and to no others.
+#[tokio::test]
+async fn role_rules_apply_to_its_users_only() {
+    let settings = json!({"toolDiscovery": "off", "roles": {
+        "developer": {"groups": ["dev"], "rules": [
+            {"tools": ["run"], "when": {"command": {"regex": "^kubectl"}}, "decision": "deny", "reason": "use the pipeline"},
+        ]},
+        "admin": {"groups": ["admins"]},
+    }});
+    let (gate, provider, key) = server(settings).await;
+    let call = |command: &str| {
+        let params = json!({"name": "run", "arguments": {"command": command}});
+        json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": params})
+    };
+    for (group, command, is_denied) in [
+        ("dev", "kubectl delete", true),
+        ("dev", "ls", false),
+        ("admins", "kubectl delete", false),
+    ] {
+        let token = Member::token(&provider, &key, "alice", &json!([group]));
+        let reply = Member::connect(&gate, token)
+            .await
+            .send(call(command))
+            .await;
+        let text = reply.to_string();
+        assert_eq!(text.contains("POLICY_DENIED"), is_denied, "{group}: {text}");
+        assert_eq!(
+            text.contains("use the pipeline"),
+            is_denied,
+            "{group}: {text}"
+        );
+    }
+}
+
+/// A user whose groups change keeps nothing of the session before, and the budget is not renewed.
+#[tokio::test]
+async fn role_change_ends_the_session_and_keeps_the_budget() {
+    let settings = json!({"toolDiscovery": "off", "roles": {
+        "admin": {"groups": ["admins"], "budget": {"callsPerMinute": 3}},
+        "viewer": {"groups": ["viewers"], "tools": {"allow": ["read_file"]}, "budget": {"callsPerMinute": 2}},
+    }});
+    let (gate, provider, key) = server(settings.clone()).await;
+    let admin = Member::token(&provider, &key, "alice", &json!(["admins", "viewers"]));
+    let lowered = Member::token(&provider, &key, "alice", &json!(["viewers"]));
+    let before = Member::connect(&gate, admin).await;
+    assert_eq!(before.call("write_file").await, "done");
+    let session = before.session.as_deref();
+    for message in [list(), call("write_file"), call("read_file")] {
+        assert_eq!(gate.post(&lowered, session, message).await.status, 404);
+    }
+    let after = Member::connect(&gate, lowered.clone()).await;
+    assert_eq!(after.listed().await, ["read_file"]);
+    assert!(after.call("write_file").await.contains("role `viewer`"));
+    // One call as an admin, and one now; neither a new session nor new settings give more.
+    assert_eq!(after.call("read_file").await, "done");
+    assert!(after.call("read_file").await.contains("LIMIT_EXCEEDED"));
+    gate.test_server.replace_under(tools(), settings);
+    let again = Member::connect(&gate, lowered).await;
+    assert!(again.call("read_file").await.contains("LIMIT_EXCEEDED"));
 }
