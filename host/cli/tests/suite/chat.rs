@@ -449,7 +449,7 @@ fn chat_sends_a_prompt_of_the_users_team() {
     team.join(screen.home.path());
     screen.chat("");
     screen.line("/prompt");
-    screen.see("review (team Acme)");
+    screen.see("review (team Acme) [Teams]");
     screen.line("/prompt review the last commit");
     let asked = screen.asked(1);
     assert!(

@@ -123,6 +123,7 @@ mod team;
 mod team_attacks;
 mod team_authoring;
 mod team_bundles;
+mod team_members;
 mod team_skills;
 // `mimir tools`: its output, compared with the screens of the specification.
 mod tools;

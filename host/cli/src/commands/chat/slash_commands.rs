@@ -8,7 +8,7 @@ use std::sync::Arc;
 use mimir_agent::{Conversation, MessageImage};
 use mimir_core::name_suggestions::did_you_mean;
 use mimir_core::text::{prefix, visible};
-use mimir_core::{Pipeline, ToolError};
+use mimir_core::{Pipeline, ToolError, ToolSource};
 use mimir_registry::team::BundledFile;
 
 use crate::agent::{AgentRuntime, ConversationSaver, new_conversation, read_image};
@@ -236,7 +236,8 @@ fn list_prompts(globals: &GlobalOptions) -> CommandResult<()> {
     }
     for (name, team, _) in prompts {
         let name = styled(STRONG, visible(&name));
-        note(format_args!("{name} ({})", visible(&team.shown())));
+        let badge = ToolSource::Teams.badge();
+        note(format_args!("{name} ({}) {badge}", visible(&team.shown())));
     }
     Ok(())
 }
