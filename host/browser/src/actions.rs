@@ -111,8 +111,8 @@ async fn perform_on_page(
         }
         PageAction::WaitFor(args) => wait_for(page, &args, context).await,
         PageAction::Evaluate(args) => evaluate(page, &args).await,
-        PageAction::Screenshot(args) => screenshot(page, &args).await,
-        PageAction::PdfSave(args) => pdf(page, &args).await,
+        PageAction::Screenshot(args) => screenshot(page, &args, context).await,
+        PageAction::PdfSave(args) => pdf(page, &args, context).await,
         PageAction::Resize(args) => {
             let size = json!({
                 "width": args.width, "height": args.height, "deviceScaleFactor": 0, "mobile": false

@@ -23,6 +23,9 @@ use crate::tools::{ACTIONS, ActionKind, ActionTool, PageAction, split_combined, 
 /// The name of the plugin, and the prefix of the tools' names.
 const PLUGIN: &str = "browser";
 
+/// The tool that saves screenshots and PDF files in the workspace, so that its rules and questions apply to them.
+pub(crate) const WRITE_FILE: &str = "write_file";
+
 /// Methods of the requests that pages may send.
 const METHODS: [&str; 8] = [
     "CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT",
@@ -45,6 +48,11 @@ impl BrowserSessions {
         let mut tools = Vec::new();
         let schemas = tool_schemas();
         for (at, tool) in ACTIONS.iter().enumerate() {
+            let template = template(ToolName::new(PLUGIN)?);
+            let mut needs = template.needs.clone();
+            if tool.saves_files() {
+                needs.tools.push(WRITE_FILE.to_owned());
+            }
             let definition = ToolDefinition {
                 name: ToolName::new(&format!("{PLUGIN}_{}", tool.action))?,
                 title: Some(tool.title.to_owned()),
@@ -56,10 +64,14 @@ impl BrowserSessions {
                     open_world: true,
                     ..ToolHints::default()
                 },
-                ..template(ToolName::new(PLUGIN)?)
+                needs,
+                ..template
             };
             tools.push(self.tool(definition, Some(tool)));
         }
+        let template = template(ToolName::new(PLUGIN)?);
+        let mut needs = template.needs.clone();
+        needs.tools.push(WRITE_FILE.to_owned());
         let all = ToolDefinition {
             title: Some("Browser".to_owned()),
             description: "Controls a web browser: `action` names what to do, and the other arguments are those of the \
@@ -67,7 +79,8 @@ impl BrowserSessions {
                 .to_owned(),
             input_schema: Schema::unchecked(schemas.combined.to_string()),
             approval: Decision::Ask,
-            ..template(ToolName::new(PLUGIN)?)
+            needs,
+            ..template
         };
         tools.push(self.tool(all, None));
         Ok(tools)

@@ -6,19 +6,24 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use mimir_core::backend::BoxFuture;
 use mimir_core::launch::{LaunchSpec, LaunchedProgram};
 use mimir_core::network::{HostPattern, RequestTarget};
 use mimir_core::paths::PathRules;
 use mimir_core::pipeline::EffectGate;
+use mimir_core::text::{prefix, visible};
 use mimir_core::{Approved, Content, ToolError};
 use mimir_net::Proxy;
 use parking_lot::Mutex;
+use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::time::Instant;
 
 use crate::actions;
+use crate::backend::WRITE_FILE;
 use crate::browser::Browser;
 use crate::cdp::CdpClient;
 use crate::chromium::{BrowserLaunch, find_program, prepare_profile};
@@ -211,6 +216,27 @@ impl ActionContext<'_> {
             staged.push(at.display().to_string());
         }
         Ok(staged)
+    }
+
+    /// Saves a file in the workspace by a call of `write_file`, with its rules and questions. Returns what happened, for
+    /// the result: content that cannot be saved is returned all the same.
+    pub(crate) async fn save_file(&self, path: &str, bytes: &[u8]) -> String {
+        let arguments = json!({
+            "path": path,
+            "content": STANDARD.encode(bytes),
+            "encoding": "base64",
+            "createDirs": true,
+        });
+        let shown = visible(prefix(path, 200));
+        let outcome = self.call.nested().call(WRITE_FILE, arguments).await;
+        let error = match &outcome {
+            Ok(outcome) => outcome.result().err(),
+            Err(error) => Some(error),
+        };
+        match error {
+            None => format!("saved in `{shown}`"),
+            Some(error) => format!("not saved in `{shown}`: {} ({})", error.message, error.code),
+        }
     }
 
     /// Reads a finished download.

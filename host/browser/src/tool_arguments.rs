@@ -292,14 +292,14 @@ pub(crate) struct ScreenshotArgs {
     pub(crate) format: Option<ImageFormat>,
     /// The whole page instead of the window
     pub(crate) full_page: Option<bool>,
-    /// Name of the returned file; nothing is saved in the workspace
+    /// File of the workspace to save the image in, besides returning it
     pub(crate) filename: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct PdfArgs {
-    /// Name of the returned file; nothing is saved in the workspace
+    /// File of the workspace to save the PDF in, besides returning it
     pub(crate) filename: Option<String>,
 }
 

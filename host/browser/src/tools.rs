@@ -309,6 +309,11 @@ pub(crate) const ACTIONS: [ActionTool; 24] = [
 ];
 
 impl ActionTool {
+    /// Returns true if the action can save its result in the workspace.
+    pub(crate) fn saves_files(&self) -> bool {
+        matches!(self.action, "take_screenshot" | "pdf_save")
+    }
+
     /// Returns the schema of the arguments.
     pub(crate) fn input_schema(&self) -> Value {
         (self.schema)()

@@ -233,6 +233,7 @@ pub(super) async fn evaluate(
 pub(super) async fn screenshot(
     page: &Page<'_>,
     args: &ScreenshotArgs,
+    context: &ActionContext<'_>,
 ) -> Result<ActionReport, ToolError> {
     let format = args.format.map_or("png", |format| format.as_str());
     let full_page = args.full_page.unwrap_or_default();
@@ -251,25 +252,31 @@ pub(super) async fn screenshot(
         (None, true) => "the full page",
         (None, false) => "the viewport",
     };
-    let note = args.filename.as_ref().map_or(
-        "",
-        |_| ": it is part of this result, and not saved as a file",
-    );
-    let result = format!("Screenshot of {what}{note}");
+    let mut result = format!("Screenshot of {what}");
+    if let Some(path) = &args.filename {
+        result = format!("{result}, {}", context.save_file(path, &data).await);
+    }
     Ok(ActionReport::with_result(result).attach(Content::Image {
         data,
         mime_type: format!("image/{format}"),
     }))
 }
 
-pub(super) async fn pdf(page: &Page<'_>, args: &PdfArgs) -> Result<ActionReport, ToolError> {
+pub(super) async fn pdf(
+    page: &Page<'_>,
+    args: &PdfArgs,
+    context: &ActionContext<'_>,
+) -> Result<ActionReport, ToolError> {
     let data = page.pdf().await?;
     let size = mimir_core::text::bytes(data.len() as u64);
     let name = match &args.filename {
         Some(path) => file_name(path.rsplit(['/', '\\']).next().unwrap_or_default()),
         None => "page.pdf".to_owned(),
     };
-    let result = format!("PDF of the page, {size}, as a file of this result");
+    let mut result = format!("PDF of the page, {size}, as a file of this result");
+    if let Some(path) = &args.filename {
+        result = format!("{result}, {}", context.save_file(path, &data).await);
+    }
     Ok(ActionReport::with_result(result).attach(Content::File {
         data,
         mime_type: "application/pdf".to_owned(),

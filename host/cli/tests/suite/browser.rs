@@ -208,3 +208,44 @@ fn browser_settings_of_a_project_need_acceptance() {
         "{err}"
     );
 }
+
+/// `filename` saves a screenshot by a call of `write_file`, whose rules apply; it is returned in any case.
+#[test]
+#[ignore = "needs Chromium, which .ci/browser installs"]
+fn browser_screenshot_is_saved_under_the_rules_of_write_file() {
+    let (home, _settings, mut person, site) = person(&json!({}));
+    person.text("browser_navigate", json!({ "url": site }));
+    let mut shoot = |file: &str| {
+        person
+            .call("browser_take_screenshot", json!({ "filename": file }))
+            .to_string()
+    };
+    let saved = shoot("shots/page.png");
+    assert!(
+        saved.contains("saved in `shots/page.png`") && saved.contains("image/png"),
+        "{saved}"
+    );
+    let bytes = fs::read(home.path().join("shots/page.png")).unwrap();
+    assert!(bytes.starts_with(b"\x89PNG"));
+    // Attacks: files that no tool may write.
+    for file in [
+        ".mimir/config.yml",
+        "../outside.png",
+        ".git/hooks/post-commit",
+    ] {
+        let refused = shoot(file);
+        assert!(
+            refused.contains("not saved in") && refused.contains("image/png"),
+            "{file}: {refused}"
+        );
+    }
+    assert!(!home.path().join("../outside.png").exists());
+    assert!(!home.path().join(".git/hooks/post-commit").exists());
+    let pdf = person.call("browser_pdf_save", json!({"filename": "page.pdf"}));
+    assert!(pdf.to_string().contains("saved in `page.pdf`"), "{pdf}");
+    assert!(
+        fs::read(home.path().join("page.pdf"))
+            .unwrap()
+            .starts_with(b"%PDF")
+    );
+}
