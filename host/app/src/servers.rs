@@ -11,7 +11,8 @@ use mimir_core::backend::BoxFuture;
 use mimir_core::network::{AllowedHost, NetworkPolicy, RequestTarget};
 use mimir_core::redact::Vault;
 use mimir_mcp::client::{
-    DescriptionStore, McpServers, RefusedHosts, ServerDeps, ServerObserver, ServerStatus,
+    DescriptionStore, LoginLinks, McpServers, RefusedHosts, ServerDeps, ServerObserver,
+    ServerStatus,
 };
 use mimir_net::{
     Error, HostClient, OutboundRequest, PolicyGuard, RequestAuthorizer, RequestLimits,
@@ -109,6 +110,7 @@ impl WorkspaceServers {
             vault,
             store: Arc::new(ServerDescriptionCache { folder }),
             logins: Arc::new(UserLogins::new(user_dirs)),
+            links: LoginLinks::default(),
             root: Arc::from(root.as_path()),
             refused,
             observer: Arc::new(StatePublisher {

@@ -22,6 +22,7 @@ mod input_broker;
 mod invalid_request;
 mod lenient_messages;
 mod listener;
+mod login_links;
 mod lookup;
 mod names;
 mod oauth;
@@ -40,17 +41,21 @@ mod spec;
 mod status;
 mod stdio_transport;
 mod subscription;
+mod user_login;
 
 pub use description::{DescriptionStore, ServerAbilities, ServerDescription};
 pub use flags::find_flags;
 pub use input_broker::AllowedRequests;
 pub(crate) use listener::ResourceUpdate;
+pub(crate) use login_links::LinkOwner;
+pub use login_links::LoginLinks;
 pub(crate) use lookup::RemoteEntry;
 pub(crate) use oauth::provider_keys;
 pub use oauth::{
     CallbackError, LoginDetails, LoginPlan, LoginStore, LoginSummary, PendingLogin,
     RegistrationKind, login_secrets,
 };
+pub(crate) use oauth::{IdentityLogin, PendingIdentity, random_string};
 pub use package_runner::{PackageCommandError, PackageRequest, package_request};
 pub use program::stop_server_programs;
 pub(crate) use reader_tools::restore_output;

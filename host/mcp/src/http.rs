@@ -17,25 +17,30 @@ use http_body::Body;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use mimir_core::ToolError;
+use mimir_core::network::RequestTarget;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
+use crate::client::IdentityLogin;
 use crate::metrics::MetricSource;
 use crate::server::{ClientSession, ToolServer};
 
 mod cors;
 mod identity;
 mod leased_body;
+mod login_pages;
 mod request_body;
 mod request_guard;
 mod session_manager;
 mod session_table;
 
 pub use identity::{IdentityOptions, is_user_id};
+pub use login_pages::{LoginRecorder, UserLogin};
 
 use identity::{IdentityVerifier, TokenRejection};
 use leased_body::bind_to_session;
+use login_pages::LoginPages;
 use request_body::{BodyError, TrackedBody};
 use request_guard::{HttpRefusal, RequestGuard};
 use session_manager::{BoundedSessionManager, RequestScope};
@@ -71,6 +76,8 @@ pub struct HttpOptions {
     pub token: Option<String>,
     /// Identity provider whose access tokens are accepted instead of a single token.
     pub identity: Option<IdentityOptions>,
+    /// Receives the logins of users at other servers, in a browser.
+    pub login_recorder: Option<LoginRecorder>,
     /// Source of additional metrics for `/metrics`.
     pub extra_metrics: Option<MetricSource>,
 }
@@ -83,6 +90,8 @@ struct HttpServiceState {
     server: ToolServer,
     guard: RequestGuard,
     identity: Option<IdentityVerifier>,
+    /// Pages for logins of users at other servers.
+    login_pages: Option<LoginPages>,
     extra_metrics: Option<MetricSource>,
     sessions: Arc<BoundedSessionManager>,
     inner: StreamableHttpService<ClientSession, BoundedSessionManager>,
@@ -113,6 +122,9 @@ impl ToolServer {
         options
             .hosts
             .extend(identity.as_ref().map(IdentityVerifier::host));
+        let login_pages = identity
+            .as_ref()
+            .and_then(|verifier| self.login_pages(verifier.resource(), &options));
         let sessions = Arc::new(BoundedSessionManager::new());
         let guard = RequestGuard::new(&options);
         let config = StreamableHttpServerConfig::default()
@@ -133,11 +145,33 @@ impl ToolServer {
             server: self.clone(),
             guard,
             identity,
+            login_pages,
             extra_metrics: options.extra_metrics,
             inner: StreamableHttpService::new(factory, Arc::clone(&sessions), config),
             sessions,
             close: Box::new(move || cancellation.cancel()),
         })))
+    }
+}
+
+impl ToolServer {
+    /// Creates the pages with which users log in at the servers behind this one, if there are any.
+    fn login_pages(&self, resource: &RequestTarget, options: &HttpOptions) -> Option<LoginPages> {
+        let (servers, options, recorder) = (
+            self.servers()?,
+            options.identity.as_ref()?,
+            options.login_recorder.clone(),
+        );
+        let login = IdentityLogin {
+            issuer: options.issuer.clone(),
+            resource: options.resource.clone(),
+            scopes: options.scopes.clone(),
+            client_id: options.client_id.clone(),
+            client_secret: options.client_secret.clone(),
+            clients: Arc::clone(&options.clients),
+            vault: servers.vault(),
+        };
+        LoginPages::new(resource, servers, login, recorder)
     }
 }
 
@@ -184,6 +218,14 @@ impl HttpService {
                 // Clients without a token read the metadata to find the provider.
                 if let Some(response) = identity.metadata_response(&path) {
                     return response;
+                }
+                // Browsers carry no token: the pages have checks of their own.
+                if let Some(pages) = &shared.login_pages {
+                    let (method, uri, headers) =
+                        (request.method(), request.uri(), request.headers());
+                    if let Some(response) = pages.handle(method, uri, headers, identity).await {
+                        return response;
+                    }
                 }
                 match identity.verify(request.headers()).await {
                     Ok(token) => {

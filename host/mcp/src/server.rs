@@ -182,7 +182,7 @@ impl ToolServer {
     }
 
     /// Returns the MCP servers behind this one.
-    fn servers(&self) -> Option<&Arc<McpServers>> {
+    pub(crate) fn servers(&self) -> Option<&Arc<McpServers>> {
         self.0.servers.as_ref()
     }
 

@@ -306,6 +306,18 @@ mod tests {
             &["serve", "--token"][..],
             &["serve", "--issuer", "https://a"],
             &["serve", "--http", "80", "--scope", "a"],
+            &["serve", "--http", "80", "--client-id", "a"],
+            &[
+                "serve",
+                "--http",
+                "80",
+                "--issuer",
+                "https://a",
+                "--client-id",
+                "a",
+                "--client-secret",
+                "the-secret-itself",
+            ],
             &["serve", "--http", "80", "--token", "--issuer", "https://a"],
             &[
                 "serve",

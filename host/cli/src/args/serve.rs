@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use mimir_core::config::McpOauthSettings;
 
 /// Arguments of `mimir serve`.
 #[derive(Debug, Default, PartialEq, Args)]
@@ -40,9 +41,29 @@ pub struct ServeArgs {
         default_value = "groups"
     )]
     pub groups_claim: String,
+    /// ID of the client that is registered at the identity provider for logins of users in a browser [default: mimir registers one]
+    #[arg(long, value_name = "ID", requires = "issuer")]
+    pub client_id: Option<String>,
+    /// Secret of that client, as ${NAME}: the secret of that name
+    #[arg(long, value_name = "${NAME}", requires = "client_id", value_parser = secret_reference)]
+    pub client_secret: Option<String>,
     /// A scope that every token must have
     #[arg(long = "scope", value_name = "SCOPE", requires = "issuer", value_parser = scope)]
     pub scopes: Vec<String>,
+}
+
+/// Parses a reference to a stored secret. A secret itself would be visible in the list of processes.
+fn secret_reference(text: &str) -> Result<String, String> {
+    let settings = McpOauthSettings {
+        client_secret: Some(text.to_owned()),
+        ..McpOauthSettings::default()
+    };
+    match settings.secret_name() {
+        Some(_) => Ok(text.to_owned()),
+        None => {
+            Err("store the secret with `mimir secrets set NAME`, and name it as ${NAME}".to_owned())
+        }
+    }
 }
 
 /// Parses an address. `8808` and `localhost:8808` mean the loopback address; anything else is an IP address and a

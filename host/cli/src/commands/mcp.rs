@@ -21,7 +21,7 @@ mod add;
 mod agent_snippets;
 mod import;
 mod lifecycle;
-mod login;
+pub mod login;
 mod package_request;
 mod redirect;
 mod registry;

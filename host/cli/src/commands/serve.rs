@@ -3,19 +3,22 @@
 use std::io::IsTerminal as _;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use mimir_core::ToolError;
-use mimir_mcp::{ApprovalOptions, HttpOptions, IdentityOptions, SkillSource, ToolServer};
+use mimir_core::audit::{AuditEvent, AuditSink as _, EventKind};
+use mimir_mcp::{
+    ApprovalOptions, HttpOptions, IdentityOptions, LoginRecorder, SkillSource, ToolServer,
+};
 use mimir_wasm::SystemClock;
 use parking_lot::Mutex;
 
 use crate::args::{GlobalOptions, ServeArgs};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
+use crate::output::workspace_option::always_name_workspace;
 use crate::output::{BAD, note, outcome, stderr_queue, styled};
 use crate::serve::{ServeToken, StdioStreams, listen, load_or_create};
 use crate::terminal::remote_approver;
-use crate::output::workspace_option::always_name_workspace;
 use mimir::live_setup::{CHECK_INTERVAL, LiveSetup, PipelineUpdater};
 use mimir::servers;
 use mimir::setup::HostSetup;
@@ -23,6 +26,7 @@ use mimir::skills::SkillResourceSource;
 use mimir::teams::{TeamRefresh, spawn_refresh};
 
 use super::interrupt::InterruptListener;
+use super::mcp::login::login_subject;
 
 /// Serves the tools until the client disconnects or the process is stopped.
 pub async fn run(globals: &GlobalOptions, args: ServeArgs) -> CommandResult {
@@ -198,6 +202,7 @@ fn options(setup: &HostSetup, ip: IpAddr, args: &ServeArgs) -> CommandResult<Htt
         origins: args.origins.clone(),
         token: token.map(|token| token.word),
         identity: None,
+        login_recorder: Some(login_recorder(setup)),
         extra_metrics: None,
     })
 }
@@ -205,15 +210,33 @@ fn options(setup: &HostSetup, ip: IpAddr, args: &ServeArgs) -> CommandResult<Htt
 /// Returns the requirements for tokens of the identity provider, if there is one, for a server that listens at `url`.
 fn identity(setup: &HostSetup, args: ServeArgs, url: &str) -> Option<IdentityOptions> {
     let issuer = args.issuer?;
-    let (settings, root) = (setup.settings.clone(), setup.workspace.root().to_owned());
+    // The keys of the provider decide who a user is, so that a project must not fetch them elsewhere.
+    let settings = setup.settings.without_project_hosts();
+    let root = setup.workspace.root().to_owned();
     Some(IdentityOptions {
         issuer,
         resource: args.resource.unwrap_or_else(|| url.to_owned()),
         audiences: args.audiences,
         scopes: args.scopes,
         groups_claim: args.groups_claim,
+        client_id: args.client_id,
+        client_secret: args.client_secret,
         // The issuer is allowed because the user has named it. Blocked hosts stay blocked.
         clients: Arc::new(move |url| servers::client(&settings, &root, url)),
+    })
+}
+
+/// Returns the function that records the logins of users in the audit log, as `mimir mcp login` does.
+fn login_recorder(setup: &HostSetup) -> LoginRecorder {
+    let audit = setup.audit();
+    Arc::new(move |login| {
+        let subject = login_subject(&login.server, Some(&login.user));
+        let event = AuditEvent::new(EventKind::SecretSet, SystemTime::now()).with_subject(&subject);
+        let event = event.with_detail(&format!("from {}", login.issuer));
+        if let Err(error) = audit.record(&event) {
+            let why = mimir_core::text::visible(&error.to_string());
+            note(format_args!("{} {why}", styled(BAD, "not recorded:")));
+        }
     })
 }
 

@@ -12,6 +12,7 @@ use super::input_broker::InputRequestBroker;
 use super::operation::ServerOperation;
 use super::reader_tools::{self, EntryKind};
 use super::server::RemoteServer;
+use super::user_login;
 
 /// A tool of a server.
 pub(super) struct ServerTool {
@@ -39,7 +40,14 @@ impl Backend for ServerTool {
                 },
             };
             let broker = InputRequestBroker::new(&server.spec, server.root(), Arc::clone(&call));
-            let result = match server.call(&operation, Some(&self.digest), &broker).await {
+            let mut answer = server.call(&operation, Some(&self.digest), &broker).await;
+            if let Err(error) = answer {
+                answer = match user_login::log_in_for_call(server, &call, error).await {
+                    Ok(()) => server.call(&operation, Some(&self.digest), &broker).await,
+                    Err(error) => Err(error),
+                };
+            }
+            let result = match answer {
                 Ok(answer) => call_result::call_result(answer, call.limits()),
                 Err(error) => RawResult::failed(error),
             };
@@ -69,13 +77,27 @@ impl Backend for EntryReader {
             let operation = self.kind.operation(call.arguments());
             if call.arguments()[reader_tools::WATCH] == true {
                 let uri = call.arguments()["uri"].as_str().unwrap_or_default();
-                return match server.watch(uri, true).await {
+                let mut watched = server.watch(uri, true).await;
+                if let Err(error) = watched {
+                    watched = match user_login::log_in_for_call(server, &call, error).await {
+                        Ok(()) => server.watch(uri, true).await,
+                        Err(error) => Err(error),
+                    };
+                }
+                return match watched {
                     Ok(()) => reader_tools::watch_result(),
                     Err(error) => RawResult::failed(error),
                 };
             }
             let broker = InputRequestBroker::new(&server.spec, server.root(), Arc::clone(&call));
-            let result = match server.call(&operation, None, &broker).await {
+            let mut answer = server.call(&operation, None, &broker).await;
+            if let Err(error) = answer {
+                answer = match user_login::log_in_for_call(server, &call, error).await {
+                    Ok(()) => server.call(&operation, None, &broker).await,
+                    Err(error) => Err(error),
+                };
+            }
+            let result = match answer {
                 Ok(answer) => reader_tools::read_result(answer, call.limits()),
                 Err(error) => RawResult::failed(error),
             };

@@ -15,10 +15,12 @@ use mimir_core::ToolError;
 use mimir_core::redact::Redactor;
 use mimir_core::text::{prefix, visible};
 
+mod authorization;
 mod bearer;
 mod callback;
 mod challenge;
 mod endpoint;
+mod identity_login;
 mod login;
 mod metadata;
 pub(crate) mod provider_keys;
@@ -26,11 +28,13 @@ mod registration;
 mod stored_login;
 mod token_endpoint;
 
+pub(crate) use authorization::random_string;
 pub(super) use bearer::{
     BearerAuth, BearerToken, has_authorization, is_challenge_key, is_login_required,
 };
 pub use callback::CallbackError;
 pub(super) use challenge::BearerChallenge;
+pub(crate) use identity_login::{IdentityLogin, PendingIdentity};
 pub use login::{LoginDetails, LoginPlan, PendingLogin};
 pub use registration::RegistrationKind;
 pub use stored_login::{LoginStore, LoginSummary, login_secrets};
@@ -56,7 +60,7 @@ fn login_error(message: impl std::fmt::Display) -> ToolError {
 }
 
 /// Returns the command that starts a login, of the owner or of a user.
-fn login_hint(server: &str, user: Option<&str>) -> String {
+pub(super) fn login_hint(server: &str, user: Option<&str>) -> String {
     let server = visible(server);
     match user {
         Some(user) => format!("`mimir mcp login {server} --for-user {}`", visible(user)),

@@ -20,6 +20,7 @@ use super::connection::{CloseReason, ConnectError, ProtocolGeneration, ServerCon
 use super::description::{DescriptionStore, ServerDescription};
 use super::input_broker::InputRequestBroker;
 use super::listener::{ResourceUpdates, ServerListener};
+use super::login_links::LoginLinks;
 use super::oauth::{self, BearerAuth, LoginStore};
 use super::operation::ServerOperation;
 use super::refused_hosts::RefusedHosts;
@@ -48,6 +49,8 @@ pub struct ServerDeps {
     pub client: Arc<HttpClientFactory>,
     /// Stores logins.
     pub logins: Arc<dyn LoginStore>,
+    /// The links with which users of a shared mimir log in.
+    pub links: LoginLinks,
     /// Path of the workspace, which is the root for servers.
     pub root: Arc<Path>,
     /// The hosts that were refused to the programs of servers.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use mimir_core::backend::Backend;
 use mimir_core::config::Config;
+use mimir_core::redact::Vault;
 use mimir_core::registry::Quarantined;
 use mimir_core::{ReservedNames, Tool, ToolError};
 use parking_lot::Mutex;
@@ -16,6 +17,7 @@ use tokio::time::sleep;
 use super::backend::{EntryReader, ServerTool};
 use super::description::{RETRY_DELAY_SECS, RemoteTool, ServerDescription, definition_digest};
 use super::listener::ResourceUpdates;
+use super::login_links::LoginLinks;
 use super::names;
 use super::oauth::{self, LoginPlan, LoginSummary};
 use super::reader_tools::EntryKind;
@@ -342,6 +344,16 @@ impl McpServers {
     ) -> Option<Result<LoginPlan, ToolError>> {
         let server = self.get(name)?.for_user(user);
         Some(oauth::plan_login(&server.spec, server.deps()).await)
+    }
+
+    /// Returns the links with which users log in.
+    pub(crate) fn login_links(&self) -> &LoginLinks {
+        &self.deps.links
+    }
+
+    /// Returns the secrets that are passed to servers.
+    pub(crate) fn vault(&self) -> Arc<dyn Vault> {
+        Arc::clone(&self.deps.vault)
     }
 
     /// Ends the login at a server. Returns true if the authorization server has revoked the login, an inner `None` if

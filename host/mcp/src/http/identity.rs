@@ -42,6 +42,10 @@ pub struct IdentityOptions {
     pub audiences: Vec<String>,
     /// Scopes that every token must have.
     pub scopes: Vec<String>,
+    /// Id of the client that is registered at the provider for logins of users in a browser, if there is one.
+    pub client_id: Option<String>,
+    /// Secret of that client, as `${NAME}` for the stored secret `NAME`.
+    pub client_secret: Option<String>,
     /// Claim with the groups of the user, such as `groups`, or a path to it, such as `realm_access.roles`.
     pub groups_claim: String,
     /// Factory of the HTTP client for requests to the provider.
@@ -195,6 +199,11 @@ impl IdentityVerifier {
         bare.unwrap_or(&host).to_owned()
     }
 
+    /// Returns the resource identifier of this server.
+    pub(super) fn resource(&self) -> &RequestTarget {
+        &self.resource
+    }
+
     /// Returns the response with the resource metadata, or `None` if the path is not a well-known one.
     pub(super) fn metadata_response(&self, path: &str) -> Option<BoxedResponse> {
         let rest = path.strip_prefix(WELL_KNOWN)?;
@@ -226,7 +235,29 @@ impl IdentityVerifier {
         &self,
         headers: &HeaderMap,
     ) -> Result<VerifiedToken, TokenRejection> {
-        let token = bearer_token(headers)?;
+        self.verify_token(bearer_token(headers)?).await
+    }
+
+    /// Returns true if a token was issued for the user with this id. Fails if the token is not accepted.
+    pub(super) async fn is_token_of(&self, token: &str, user: &str) -> Result<bool, ToolError> {
+        let verified = self.verify_token(token).await;
+        let verified = verified.map_err(|rejection| {
+            let why = match rejection {
+                TokenRejection::Invalid(why) => why,
+                TokenRejection::Scope => "it lacks a required scope",
+                TokenRejection::Missing => "it is empty",
+                TokenRejection::KeysUnavailable => {
+                    "the keys of the provider are temporarily unavailable"
+                }
+            };
+            ToolError::permission_denied(format!(
+                "the identity provider issued a token that is not accepted: {why}"
+            ))
+        })?;
+        Ok(verified.principal.id == user)
+    }
+
+    async fn verify_token(&self, token: &str) -> Result<VerifiedToken, TokenRejection> {
         let header = jsonwebtoken::decode_header(token).map_err(|_| NOT_SIGNED)?;
         // RFC 7515: a token with an unknown critical header must be rejected, and mimir supports none.
         if header.crit.is_some_and(|crit| !crit.is_empty()) || !ALGORITHMS.contains(&header.alg) {

@@ -177,6 +177,7 @@ mod tests {
             origins: vec!["https://app.example:443".into()],
             token: Some("secret".into()),
             identity: None,
+            login_recorder: None,
             extra_metrics: None,
         })
     }

@@ -1,6 +1,7 @@
 //! The server behind an identity provider: accepted and rejected tokens.
 
 mod expiry;
+mod logins;
 mod provider;
 mod roles;
 
@@ -79,6 +80,8 @@ impl ProtectedServer {
             resource: RESOURCE.to_owned(),
             audiences: Vec::new(),
             scopes: vec!["mimir".to_owned()],
+            client_id: None,
+            client_secret: None,
             groups_claim: "groups".to_owned(),
             clients: Arc::new(reach),
         };
@@ -457,6 +460,8 @@ async fn identity_rejects_invalid_settings() {
             resource: resource.to_owned(),
             audiences: Vec::new(),
             scopes: Vec::new(),
+            client_id: None,
+            client_secret: None,
             groups_claim: String::new(),
             clients: Arc::new(reach),
         };

@@ -184,6 +184,7 @@ pub fn servers(
     notes: &Arc<MemoryDescriptions>,
 ) -> Arc<McpServers> {
     let servers = McpServers::new(ServerDeps {
+        links: Default::default(),
         observer: Arc::new(()),
         refused: Default::default(),
         launcher: Arc::new(NoPrograms),

@@ -13,8 +13,7 @@ use mimir_core::ToolErrorCode;
 use mimir_mcp::client::CallbackError;
 use serde_json::json;
 
-use fixture::{LoginFixture, SECRET, fields};
-pub use fixture::{Memory, reach};
+pub use fixture::{LoginFixture, Memory, SECRET, fields, reach};
 pub use site::{Answer, Site};
 
 use crate::upstream::{Upstream, outcome_text};

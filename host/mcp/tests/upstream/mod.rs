@@ -484,6 +484,7 @@ impl Upstream {
         let scripts = scripts.map(|(name, script)| ((*name).to_owned(), (*script).clone()));
         let secret = [("KEY".to_owned(), "s3cr3t-value-of-the-key".to_owned())];
         let mcp_servers = McpServers::new(ServerDeps {
+            links: Default::default(),
             observer,
             refused: Default::default(),
             launcher: Arc::new(Scripts(scripts.collect())),

@@ -135,7 +135,7 @@ pub async fn log_out(globals: &GlobalOptions, name: &str, for_user: Option<&str>
 }
 
 /// Returns the subject of an audit event about a login.
-fn login_subject(server: &str, for_user: Option<&str>) -> String {
+pub fn login_subject(server: &str, for_user: Option<&str>) -> String {
     match for_user {
         Some(user) => format!("the login of {user} at the server {server}"),
         None => format!("the login at the server {server}"),

@@ -215,11 +215,7 @@ impl BearerAuth {
             None => {
                 let server = visible(&self.server);
                 let message = match self.deps.logins.user() {
-                    // The user does not see remedies, which are for the owner.
-                    Some(_) => format!(
-                        "the server `{server}` requires a login of your own: the operator of this mimir starts it with {}, and you open the page that it prints",
-                        self.login_hint()
-                    ),
+                    Some(_) => format!("the server `{server}` requires a login of your own"),
                     None => format!("the server `{server}` requires a login"),
                 };
                 self.login_error(message)

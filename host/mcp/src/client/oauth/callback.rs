@@ -26,6 +26,16 @@ pub enum CallbackError {
     Refused(ToolError),
 }
 
+impl CallbackError {
+    /// Returns the error for the user.
+    pub(crate) fn into_error(self) -> ToolError {
+        match self {
+            Self::Stray => login_error("the callback does not belong to this login"),
+            Self::Refused(error) => error,
+        }
+    }
+}
+
 /// Maximum size of a callback in bytes.
 const MAX_CALLBACK_SIZE: usize = 16 << 10;
 

@@ -5,8 +5,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -15,16 +13,16 @@ use mimir_core::config::McpOauthSettings;
 use mimir_core::network::RequestTarget;
 use mimir_core::redact::Vault;
 use serde::Serialize;
-use sha2::{Digest as _, Sha256};
 
-use super::callback::{CallbackError, ExpectedCallback};
+use super::authorization::{AuthorizationRequest, OFFLINE};
+use super::bearer;
+use super::callback::CallbackError;
 use super::challenge::{self, BearerChallenge};
 use super::endpoint::{OauthEndpoint, check_url};
 use super::metadata::{self, AuthorizationServer, ProtectedResource};
 use super::registration::{self, OauthClient, RegistrationKind};
 use super::stored_login::{self, LoginSummary, StoredLogin};
 use super::token_endpoint::TokenRequest;
-use super::{bearer, login_error};
 use crate::client::http_transport;
 use crate::client::server::ServerDeps;
 use crate::client::spec::{ServerSpec, ServerTransport};
@@ -63,10 +61,7 @@ pub struct LoginPlan {
 /// A login that waits for the callback.
 pub struct PendingLogin {
     plan: LoginPlan,
-    url: String,
-    redirect: String,
-    expected: ExpectedCallback,
-    verifier: String,
+    request: AuthorizationRequest,
     client: OauthClient,
 }
 
@@ -93,21 +88,6 @@ struct LoginTarget {
 /// Request that tests if a server requires a login. No server answers this request for anonymous users and rejects it
 /// for users who are logged in.
 const PROBE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}"#;
-
-/// Query parameters of the authorization URL that mimir sets.
-const RESERVED_PARAMS: [&str; 8] = [
-    "response_type",
-    "client_id",
-    "redirect_uri",
-    "scope",
-    "state",
-    "code_challenge",
-    "code_challenge_method",
-    "resource",
-];
-
-/// Scope that requests a refresh token; OpenID Connect Core section 11.
-const OFFLINE: &str = "offline_access";
 
 /// Prepares a login at this server.
 pub(crate) async fn plan_login(
@@ -263,7 +243,7 @@ impl LoginPlan {
         self.target.oauth.redirect_port
     }
 
-    /// Starts the login: the callback goes to `redirect`, an address on this machine.
+    /// Starts the login: the callback goes to `redirect`, an address on this machine or of this server.
     pub async fn begin(self, redirect: &str) -> Result<PendingLogin, ToolError> {
         let (facts, issuer, target) = (&self.facts, &self.issuer, &self.target);
         let client = registration::resolve_client(
@@ -275,70 +255,35 @@ impl LoginPlan {
             &*target.deps.client,
         );
         let client = client.await?;
-        let (state, verifier) = (random_string()?, random_string()?);
-        let digest = URL_SAFE_NO_PAD.encode(Sha256::digest(&verifier));
-        let mut url = issuer.authorize.url().clone();
-        if url
-            .query_pairs()
-            .any(|(name, _)| RESERVED_PARAMS.contains(&name.as_ref()))
-        {
-            return Err(login_error(
-                "the authorization URL in the server's metadata contains query parameters that mimir has to set",
-            ));
-        }
-        let scope = facts.scopes.join(" ");
-        {
-            let mut query = url.query_pairs_mut();
-            query
-                .append_pair("response_type", "code")
-                .append_pair("client_id", &client.id)
-                .append_pair("redirect_uri", redirect)
-                .append_pair("state", &state)
-                .append_pair("code_challenge", &digest)
-                .append_pair("code_challenge_method", "S256")
-                .append_pair("resource", &self.resource.name);
-            if !scope.is_empty() {
-                query.append_pair("scope", &scope);
-            }
-            if facts.scopes.iter().any(|scope| scope == OFFLINE) {
-                query.append_pair("prompt", "consent");
-            }
-        }
-        let expected = ExpectedCallback {
-            state,
-            issuer: issuer.name.clone(),
-            sends_issuer: issuer.sends_issuer,
-        };
+        let request = AuthorizationRequest::new(
+            issuer,
+            &client.id,
+            redirect,
+            &self.resource.name,
+            &facts.scopes,
+        )?;
         Ok(PendingLogin {
-            url: url.to_string(),
-            redirect: redirect.to_owned(),
-            expected,
-            verifier,
+            request,
             client,
             plan: self,
         })
     }
 }
 
-/// Returns an unguessable random string.
-fn random_string() -> Result<String, ToolError> {
-    let mut bits = [0; 32];
-    let filled = getrandom::fill(&mut bits);
-    filled.map_err(|_| {
-        ToolError::unavailable("the system's random number generator is not available")
-    })?;
-    Ok(URL_SAFE_NO_PAD.encode(bits))
-}
-
 impl PendingLogin {
     /// Returns the URL of the login page.
     pub fn url(&self) -> &str {
-        &self.url
+        &self.request.url
+    }
+
+    /// Returns the state that the callback repeats.
+    pub(crate) fn state(&self) -> &str {
+        self.request.state()
     }
 
     /// Extracts the code from a callback: a URL, or its path and query.
     pub fn code(&self, callback: &str) -> Result<String, CallbackError> {
-        self.expected.extract_code(callback)
+        self.request.code(callback)
     }
 
     /// Exchanges the code for a token, and stores the login.
@@ -359,7 +304,7 @@ impl PendingLogin {
             resource: &resource.name,
         };
         let granted = request
-            .redeem_code(code, &self.verifier, &self.redirect)
+            .redeem_code(code, &self.request.verifier, &self.request.redirect)
             .await?;
         let login = StoredLogin {
             server: facts.server.clone(),

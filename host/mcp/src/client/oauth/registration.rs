@@ -174,13 +174,18 @@ async fn register(
             issuer,
         )?,
     };
+    // A redirect to this machine is that of a native application; OpenID Connect Registration section 2.
+    let application = match redirect.starts_with("https:") {
+        true => "web",
+        false => "native",
+    };
     let mut metadata = json!({
         "client_name": "mimir",
         "redirect_uris": [redirect],
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],
         "token_endpoint_auth_method": method.name(),
-        "application_type": "native",
+        "application_type": application,
     });
     if !scopes.is_empty() {
         metadata["scope"] = scopes.join(" ").into();

@@ -1,0 +1,593 @@
+//! Logins of users at other servers, in a browser: the way of the user, and attempts to use another one's account.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt as _, Full};
+use mimir_mcp::{HttpOptions, IdentityOptions, UserLogin};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tower_service::Service as _;
+
+use super::provider::{Key, at};
+use super::roles::Member;
+use super::{ProtectedServer, RESOURCE};
+use crate::logins::{Answer, LoginFixture, Site, fields, reach};
+use crate::upstream::Upstream;
+
+/// URL under which the pages are served.
+const BASE: &str = "https://tools.example/team";
+
+/// The identity provider, at which users log in, too.
+struct LoginProvider {
+    site: Site,
+    key: Arc<Key>,
+    /// Unused codes, with their challenge and the claims of the token.
+    codes: Arc<Mutex<HashMap<String, (String, Value)>>>,
+}
+
+impl LoginProvider {
+    async fn new(registers: bool) -> Self {
+        let key = Arc::new(Key::ed());
+        let codes = Arc::<Mutex<HashMap<String, (String, Value)>>>::default();
+        let (signs, issued) = (Arc::clone(&key), Arc::clone(&codes));
+        let site = Site::open(move |own_url, request| match request.path.as_str() {
+            "/.well-known/openid-configuration" => {
+                let mut about = json!({
+                    "issuer": own_url, "jwks_uri": format!("{own_url}/keys"),
+                    "authorization_endpoint": format!("{own_url}/authorize"),
+                    "token_endpoint": format!("{own_url}/token"),
+                    "code_challenge_methods_supported": ["S256"],
+                });
+                if registers {
+                    about["registration_endpoint"] = format!("{own_url}/register").into();
+                }
+                Answer::json(200, &about)
+            }
+            "/keys" => Answer::json(200, &json!({"keys": [signs.jwk("k")]})),
+            "/register" => Answer::json(201, &json!({"client_id": "mimir-in-browsers"})),
+            "/token" => {
+                let form = request.form();
+                let code = issued.lock().remove(&form["code"]);
+                match code {
+                    Some((challenge, claims)) if challenge == hash(&form["code_verifier"]) => {
+                        let token = signs.token("k", &claims);
+                        Answer::json(200, &json!({"access_token": token, "token_type": "Bearer"}))
+                    }
+                    _ => Answer::json(400, &json!({"error": "invalid_grant"})),
+                }
+            }
+            _ => Answer::empty(404),
+        })
+        .await;
+        Self { site, key, codes }
+    }
+
+    fn claims(&self, sub: &str) -> Value {
+        json!({"iss": self.site.url, "sub": sub, "aud": RESOURCE, "exp": at(600), "scope": "mimir"})
+    }
+
+    fn token(&self, sub: &str) -> String {
+        self.key.token("k", &self.claims(sub))
+    }
+
+    /// Returns the callback for a browser in which the user with these claims is logged in.
+    fn approve(&self, url: &str, claims: Value) -> String {
+        let fields = fields(url);
+        let code = format!("code-for-{}", fields["state"]);
+        let challenge = fields["code_challenge"].clone();
+        self.codes.lock().insert(code.clone(), (challenge, claims));
+        format!(
+            "{}?code={code}&state={}",
+            fields["redirect_uri"], fields["state"]
+        )
+    }
+}
+
+fn hash(verifier: &str) -> String {
+    use base64::Engine as _;
+    use sha2::Digest as _;
+    let hash = sha2::Sha256::digest(verifier);
+    base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(hash)
+}
+
+/// A shared mimir in front of a server with logins, where the owner is logged in.
+struct Shared {
+    provider: LoginProvider,
+    fixture: LoginFixture,
+    gate: ProtectedServer,
+    recorded: Arc<Mutex<Vec<UserLogin>>>,
+}
+
+impl Shared {
+    async fn new() -> Self {
+        Self::with(true, None).await
+    }
+
+    async fn with(registers: bool, client: Option<&str>) -> Self {
+        let provider = LoginProvider::new(registers).await;
+        let fixture = LoginFixture::new().await;
+        fixture.log_in().await.unwrap();
+        let upstream = Upstream::over(Arc::clone(&fixture.servers)).open().await;
+        let test_server = upstream.test_server;
+        let recorded = Arc::<Mutex<Vec<UserLogin>>>::default();
+        let records = Arc::clone(&recorded);
+        let options = HttpOptions {
+            identity: Some(IdentityOptions {
+                issuer: provider.site.url.clone(),
+                resource: RESOURCE.to_owned(),
+                audiences: Vec::new(),
+                scopes: vec!["mimir".to_owned()],
+                client_id: client.map(str::to_owned),
+                client_secret: client.map(|_| "${KEY}".to_owned()),
+                groups_claim: "groups".to_owned(),
+                clients: Arc::new(reach),
+            }),
+            login_recorder: Some(Arc::new(move |login| records.lock().push(login.clone()))),
+            ..HttpOptions::default()
+        };
+        let http = test_server.server.http(options).unwrap();
+        Self {
+            provider,
+            fixture,
+            gate: ProtectedServer { http, test_server },
+            recorded,
+        }
+    }
+
+    async fn member(&self, sub: &str) -> Member<'_> {
+        Member::connect(&self.gate, self.provider.token(sub)).await
+    }
+
+    /// Calls the tool as a user without a login, and returns the link in the error.
+    async fn link(&self, sub: &str) -> String {
+        let text = self.member(sub).await.call("mcp_s_go").await;
+        assert!(text.contains("UNAVAILABLE"), "{text}");
+        assert!(text.contains("a login of your own"), "{text}");
+        let (_, rest) = text.split_once("; open ").unwrap();
+        rest.split_once(' ').unwrap().0.to_owned()
+    }
+
+    /// Returns the number of stored logins.
+    fn logins(&self) -> usize {
+        self.fixture.logins.all.lock().len()
+    }
+}
+
+/// A browser with its cookies.
+#[derive(Default)]
+struct Browser(HashMap<String, String>);
+
+/// A page, or the redirect to another one.
+struct Page {
+    status: u16,
+    location: String,
+    cookie: String,
+    body: String,
+}
+
+impl Browser {
+    async fn open(&mut self, shared: &Shared, url: &str) -> Page {
+        let path = url.strip_prefix(BASE).unwrap();
+        let mut request = Request::builder().uri(path).header("host", "tools.example");
+        for (name, value) in &self.0 {
+            request = request.header("cookie", format!("other=1; {name}={value}"));
+        }
+        let request = request.body(Full::new(Bytes::new())).unwrap();
+        let mut http = shared.gate.http.clone();
+        let response = http.call(request).await.unwrap();
+        let header = |name: &str| {
+            let value = response.headers().get(name);
+            value.map_or_else(String::new, |value| value.to_str().unwrap().to_owned())
+        };
+        assert_eq!(header("cache-control"), "no-store");
+        assert_eq!(header("referrer-policy"), "no-referrer");
+        let (status, location, cookie) = (
+            response.status().as_u16(),
+            header("location"),
+            header("set-cookie"),
+        );
+        if let Some((pair, _)) = cookie.split_once(';') {
+            let (name, value) = pair.split_once('=').unwrap();
+            self.0.insert(name.to_owned(), value.to_owned());
+        }
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        Page {
+            status,
+            location,
+            cookie,
+            body: String::from_utf8(body.into()).unwrap(),
+        }
+    }
+
+    /// Opens a link in a browser in which this user is logged in. Returns the page after the identity provider's.
+    async fn identify(&mut self, shared: &Shared, link: &str, sub: &str) -> Page {
+        let page = self.open(shared, link).await;
+        assert_eq!(page.status, 303, "{}", page.body);
+        let claims = shared.provider.claims(sub);
+        let callback = shared.provider.approve(&page.location, claims);
+        self.open(shared, &callback).await
+    }
+
+    /// Performs the login with a link up to the last callback, which is returned.
+    async fn approve(&mut self, shared: &Shared, link: &str, sub: &str) -> String {
+        let page = self.identify(shared, link, sub).await;
+        assert_eq!(page.status, 303, "{}", page.body);
+        shared.fixture.approve_login(&page.location)
+    }
+}
+
+/// Returns true if a text is the marked result of the tool.
+fn is_result(text: &str) -> bool {
+    text.starts_with("[untrusted ") && text.lines().nth(1) == Some("done")
+}
+
+/// Checks that a call of the user succeeds.
+async fn assert_calls(shared: &Shared, sub: &str) {
+    let text = shared.member(sub).await.call("mcp_s_go").await;
+    assert!(is_result(&text), "{sub}: {text}");
+}
+
+#[tokio::test]
+async fn user_logs_in_with_the_link_in_the_error() {
+    let shared = Shared::new().await;
+    let link = shared.link("alice").await;
+    assert!(link.starts_with(&format!("{BASE}/login/")), "{link}");
+    let mut browser = Browser::default();
+    let page = browser.open(&shared, &link).await;
+    assert_eq!(page.status, 303, "{}", page.body);
+    assert!(page.location.starts_with(&shared.provider.site.url));
+    let request = fields(&page.location);
+    for (name, value) in [
+        ("response_type", "code"),
+        ("client_id", "mimir-in-browsers"),
+        ("code_challenge_method", "S256"),
+        ("resource", RESOURCE),
+        ("scope", "mimir"),
+        ("redirect_uri", &format!("{BASE}/login/identity")),
+    ] {
+        assert_eq!(request[name], value);
+    }
+    for part in [
+        "__Host-",
+        "; Secure",
+        "; HttpOnly",
+        "; SameSite=Lax",
+        "; Path=/;",
+    ] {
+        assert!(page.cookie.contains(part), "{}", page.cookie);
+    }
+    let registered = &shared.provider.site.requests_to("/register")[0].body;
+    assert!(registered.contains("\"web\""), "{registered}");
+    let claims = shared.provider.claims("alice");
+    let callback = shared.provider.approve(&page.location, claims);
+    let page = browser.open(&shared, &callback).await;
+    assert!(page.location.starts_with(&shared.fixture.issuer.url));
+    let request = fields(&page.location);
+    assert_eq!(request["redirect_uri"], format!("{BASE}/login/done/s"));
+    assert_eq!(request["code_challenge_method"], "S256");
+    let last = shared.fixture.approve_login(&page.location);
+    assert_eq!((shared.logins(), shared.recorded.lock().len()), (1, 0));
+    let page = browser.open(&shared, &last).await;
+    assert_eq!(page.status, 200, "{}", page.body);
+    assert!(
+        page.body.contains("logged in at the server s"),
+        "{}",
+        page.body
+    );
+
+    assert_calls(&shared, "alice").await;
+    assert_eq!(shared.logins(), 2);
+    let recorded = shared.recorded.lock().clone();
+    assert_eq!(recorded.len(), 1);
+    assert!(recorded[0].user.starts_with("oauth-"), "{recorded:?}");
+    assert_eq!(recorded[0].issuer, shared.fixture.issuer.url);
+    // Another user still has no login, and gets an own link. Nothing of the first one works again.
+    assert_ne!(shared.link("bob").await, link);
+    for used in [&link, &callback, &last] {
+        let page = browser.open(&shared, used).await;
+        assert_eq!(page.status, 400, "{used}: {}", page.body);
+    }
+    assert_eq!(shared.logins(), 2);
+}
+
+/// A user sends the own link to another user, to call with that one's account.
+#[tokio::test]
+async fn link_opened_by_another_user_changes_nothing() {
+    let shared = Shared::new().await;
+    let link = shared.link("mallory").await;
+    let mut victim = Browser::default();
+    let registered = shared.fixture.issuer.requests_to("/register").len();
+    let page = victim.identify(&shared, &link, "bob").await;
+    assert_eq!(page.status, 403, "{}", page.body);
+    assert!(
+        page.body.contains("belongs to another user"),
+        "{}",
+        page.body
+    );
+    assert_eq!(page.location, "");
+    // The victim was not sent to the other server's login, and has no state of it.
+    assert_eq!(
+        shared.fixture.issuer.requests_to("/register").len(),
+        registered
+    );
+    assert_eq!(shared.logins(), 1);
+    // The same with a token for another resource, or of another issuer.
+    for (name, value) in [
+        ("aud", "https://other.example"),
+        ("iss", "https://evil.example"),
+    ] {
+        let page = victim.open(&shared, &link).await;
+        let mut claims = shared.provider.claims("mallory");
+        claims[name] = value.into();
+        let callback = shared.provider.approve(&page.location, claims);
+        let page = victim.open(&shared, &callback).await;
+        assert_eq!(
+            (page.status, page.location.as_str()),
+            (502, ""),
+            "{}",
+            page.body
+        );
+    }
+    assert_eq!(shared.logins(), 1);
+    // The link's user can still use it.
+    let mut own = Browser::default();
+    let last = own.approve(&shared, &link, "mallory").await;
+    assert_eq!(own.open(&shared, &last).await.status, 200);
+    assert_calls(&shared, "mallory").await;
+    assert!(shared.link("bob").await.starts_with(BASE));
+}
+
+/// A user begins a login, and lets the browser of another user finish it; or the other way round.
+#[tokio::test]
+async fn step_of_another_browser_is_refused() {
+    let shared = Shared::new().await;
+    let link = shared.link("mallory").await;
+    let (mut own, mut victim) = (Browser::default(), Browser::default());
+    let last = own.approve(&shared, &link, "mallory").await;
+    // The victim has a login of the own in progress, with a cookie of the own.
+    let other = shared.link("bob").await;
+    victim.identify(&shared, &other, "bob").await;
+    let page = victim.open(&shared, &last).await;
+    assert_eq!(page.status, 400, "{}", page.body);
+    // The state was used, so that it works in no browser any more.
+    assert_eq!(own.open(&shared, &last).await.status, 400);
+    let begun = own.open(&shared, &link).await;
+    let claims = shared.provider.claims("mallory");
+    let callback = shared.provider.approve(&begun.location, claims);
+    assert_eq!(
+        Browser::default().open(&shared, &callback).await.status,
+        400
+    );
+    assert_eq!(own.open(&shared, &callback).await.status, 400);
+    assert_eq!(shared.logins(), 1);
+}
+
+/// Callbacks go only where the login was begun, and links lead only to the two authorization servers.
+#[tokio::test]
+async fn callback_at_another_path_is_refused() {
+    let shared = Shared::new().await;
+    let link = shared.link("alice").await;
+    let mut browser = Browser::default();
+    for (from, to) in [
+        ("/login/done/s", "/login/done/t"),
+        ("/login/done/s", "/login/done/"),
+        ("/login/done/s", "/login/identity"),
+    ] {
+        let last = browser.approve(&shared, &link, "alice").await;
+        let page = browser.open(&shared, &last.replace(from, to)).await;
+        assert_eq!((page.status, page.location.as_str()), (400, ""), "{to}");
+    }
+    let page = browser.open(&shared, &link).await;
+    let callback = shared
+        .provider
+        .approve(&page.location, shared.provider.claims("alice"));
+    let moved = callback.replace("/login/identity", "/login/done/s");
+    assert_eq!(browser.open(&shared, &moved).await.status, 400);
+    let elsewhere = "?redirect_uri=https://evil.example&next=https://evil.example&state=1";
+    let page = browser.open(&shared, &format!("{link}{elsewhere}")).await;
+    assert!(page.location.starts_with(&shared.provider.site.url));
+    assert!(!page.location.contains("evil"), "{}", page.location);
+    for unknown in [
+        "",
+        "x",
+        "identity",
+        "identity?state=x",
+        "done/s?code=1",
+        "../mcp",
+    ] {
+        let page = browser
+            .open(&shared, &format!("{BASE}/login/{unknown}"))
+            .await;
+        assert_eq!(
+            (page.status, page.location.as_str()),
+            (400, ""),
+            "{unknown}"
+        );
+    }
+    // A state twice, of which another reader might take the other one.
+    let last = browser.approve(&shared, &link, "alice").await;
+    assert_eq!(
+        browser
+            .open(&shared, &format!("{last}&state=x"))
+            .await
+            .status,
+        400
+    );
+    assert_eq!(shared.logins(), 1);
+    // A server that answers with an error, in its words, but not with its markup.
+    let last = browser.approve(&shared, &link, "alice").await;
+    let denied = last.replace(
+        "code=",
+        "error=access_denied&error_description=%3Cscript%3E&x=",
+    );
+    let page = browser.open(&shared, &denied).await;
+    assert_eq!(page.status, 502);
+    assert!(page.body.contains("&lt;script&gt;"), "{}", page.body);
+    assert!(!page.body.contains("<script"), "{}", page.body);
+}
+
+#[tokio::test]
+async fn expired_step_and_link_are_refused() {
+    let shared = Shared::new().await;
+    let later = async |seconds| {
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(seconds)).await;
+        tokio::time::resume();
+    };
+    let link = shared.link("alice").await;
+    let mut browser = Browser::default();
+    let last = browser.approve(&shared, &link, "alice").await;
+    later(601).await;
+    for expired in [&last, &link] {
+        let page = browser.open(&shared, expired).await;
+        assert_eq!(page.status, 400, "{}", page.body);
+    }
+    let fresh = shared.link("alice").await;
+    assert_ne!(fresh, link);
+    // A step does not outlive its link.
+    later(590).await;
+    let last = browser.approve(&shared, &fresh, "alice").await;
+    later(20).await;
+    assert_eq!(browser.open(&shared, &last).await.status, 400);
+    assert_eq!(shared.logins(), 1);
+}
+
+/// A client that can show pages asks its user during the call, which then goes on.
+#[tokio::test]
+async fn client_that_shows_pages_continues_the_call_after_the_login() {
+    let shared = Shared::new().await;
+    let token = format!("Bearer {}", shared.provider.token("alice"));
+    let call = async |more: Value| {
+        let mut params = json!({"name": "mcp_s_go", "arguments": {}, "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"url": {}}},
+        }});
+        for (key, value) in more.as_object().unwrap() {
+            params[key] = value.clone();
+        }
+        let headers = [
+            ("authorization", token.as_str()),
+            ("content-type", "application/json"),
+            ("accept", "application/json, text/event-stream"),
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", "tools/call"),
+            ("mcp-name", "mcp_s_go"),
+        ];
+        let message = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": params});
+        let body = shared.gate.send("/mcp", &headers, message).await.body;
+        let events = body
+            .lines()
+            .map(|line| line.strip_prefix("data: ").unwrap_or(line));
+        let mut messages = events.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        messages.next().unwrap_or_else(|| panic!("{body}"))
+    };
+    let asked = call(json!({})).await;
+    let request = &asked["result"]["inputRequests"]["login"]["params"];
+    assert_eq!(request["mode"], "url", "{asked}");
+    let link = request["url"].as_str().unwrap();
+    assert!(
+        request["message"]
+            .as_str()
+            .unwrap()
+            .contains("the server `s`")
+    );
+    let state = &asked["result"]["requestState"];
+    let answers = |action: &str| json!({"requestState": state, "inputResponses": {"login": {"action": action}}});
+    let log_in = async {
+        let mut browser = Browser::default();
+        let last = browser.approve(&shared, link, "alice").await;
+        browser.open(&shared, &last).await.status
+    };
+    let (answer, status) = tokio::join!(call(answers("accept")), log_in);
+    assert_eq!(status, 200);
+    let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(is_result(text), "{answer}");
+
+    // A user who declines gets the error with the link.
+    shared
+        .fixture
+        .logins
+        .all
+        .lock()
+        .retain(|key, _| !key.contains("oauth-"));
+    shared.fixture.invalidate_tokens(true);
+    let asked = call(json!({})).await;
+    let state = &asked["result"]["requestState"];
+    let declined =
+        json!({"requestState": state, "inputResponses": {"login": {"action": "decline"}}});
+    let answer = call(declined).await;
+    let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(
+        text.contains("UNAVAILABLE") && text.contains("/login/"),
+        "{answer}"
+    );
+}
+
+/// A registered client with a secret is used as it is, and a provider without registration is an error with the remedy.
+#[tokio::test]
+async fn registered_client_is_used_at_the_identity_provider() {
+    let shared = Shared::with(false, Some("our-client")).await;
+    let link = shared.link("alice").await;
+    let mut browser = Browser::default();
+    let page = browser.open(&shared, &link).await;
+    assert_eq!(fields(&page.location)["client_id"], "our-client");
+    let callback = shared
+        .provider
+        .approve(&page.location, shared.provider.claims("alice"));
+    assert_eq!(browser.open(&shared, &callback).await.status, 303);
+    let sent = shared.provider.site.requests_to("/token");
+    let header = sent[0].headers["authorization"].clone();
+    assert!(header.starts_with("Basic "), "{header}");
+    assert!(!page.location.contains(crate::logins::SECRET));
+
+    let shared = Shared::with(false, None).await;
+    let link = shared.link("alice").await;
+    let page = browser.open(&shared, &link).await;
+    assert_eq!(page.status, 502);
+    assert!(
+        page.body.contains("mimir serve --client-id"),
+        "{}",
+        page.body
+    );
+    assert_eq!(shared.logins(), 1);
+}
+
+/// Without confidential pages, the operator starts the logins.
+#[tokio::test]
+async fn link_is_not_offered_without_tls() {
+    let shared = Shared::new().await;
+    let fixture = LoginFixture::new().await;
+    fixture.log_in().await.unwrap();
+    let upstream = Upstream::over(Arc::clone(&fixture.servers)).open().await;
+    let resource = "http://tools.example/mcp";
+    let options = HttpOptions {
+        identity: Some(IdentityOptions {
+            issuer: shared.provider.site.url.clone(),
+            resource: resource.to_owned(),
+            audiences: vec![RESOURCE.to_owned()],
+            scopes: Vec::new(),
+            client_id: None,
+            client_secret: None,
+            groups_claim: "groups".to_owned(),
+            clients: Arc::new(reach),
+        }),
+        ..HttpOptions::default()
+    };
+    let gate = ProtectedServer {
+        http: upstream.test_server.server.http(options).unwrap(),
+        test_server: upstream.test_server,
+    };
+    let member = Member::connect(&gate, shared.provider.token("alice")).await;
+    let text = member.call("mcp_s_go").await;
+    assert!(
+        text.contains("mimir mcp login s --for-user oauth-"),
+        "{text}"
+    );
+    assert!(!text.contains("/login/"), "{text}");
+    assert_eq!(gate.send("/login/x", &[], Value::Null).await.status, 401);
+}
