@@ -139,8 +139,8 @@ impl Report {
                 while left > 0 {
                     let turn = left.min(pace.turn);
                     let (other, own) = (reference(turn), ours(turn));
-                    // A turn that is cut short by the count is not a sample.
-                    if turn == pace.turn {
+                    // A turn that is cut short by the count is not a sample, unless none is longer: on a slow machine.
+                    if turn == pace.turn.min(times) {
                         turns.0.push(own.as_secs_f64() / turn as f64);
                         turns.1.push(other.as_secs_f64() / turn as f64);
                     }

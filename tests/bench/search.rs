@@ -66,6 +66,9 @@ pub fn bench(report: &mut Report) {
 const INDEX_ALLOWED: f64 = 20.0;
 const QUERY_ALLOWED: f64 = 0.05;
 
+/// Maximum number of searches that build the index.
+const MAX_SEARCHES: u32 = 100;
+
 /// Number of queries of each kind.
 const QUERIES: usize = 15;
 
@@ -83,11 +86,35 @@ fn code(report: &mut Report, workspace: &Path, home: &Path) {
             let arguments = json!({"mode": mode, "query": query, "maxResults": 20});
             let start = Instant::now();
             let outcome = host.call("search_code", arguments).await.unwrap();
-            assert!(!outcome.text().contains("not complete"));
-            assert!(outcome.text().contains(".rs:"), "{}", outcome.text());
-            start.elapsed().as_secs_f64()
+            let took = start.elapsed().as_secs_f64();
+            let is_complete = !outcome.text().contains("not complete");
+            assert!(
+                !is_complete || outcome.text().contains(".rs:"),
+                "{}",
+                outcome.text()
+            );
+            (took, is_complete)
         };
-        let built = search("words", trees::NEEDLE).await;
+        // A search that would take too long answers from what is indexed, and the next one continues.
+        let mut built = 0.0;
+        let mut searches = 0;
+        loop {
+            let (took, is_complete) = search("words", trees::NEEDLE).await;
+            built += took;
+            searches += 1;
+            if is_complete {
+                break;
+            }
+            assert!(searches < MAX_SEARCHES, "the index is never complete");
+        }
+        report.note(format_args!(
+            "the index was complete after {searches} searches"
+        ));
+        let query = async |mode: &str, query: &str| {
+            let (took, is_complete) = search(mode, query).await;
+            assert!(is_complete, "{mode}: the index is built again");
+            took
+        };
         report.row(Row {
             name: "`search_code`, building the index of 200 MB".to_owned(),
             ours: time(built),
@@ -97,9 +124,9 @@ fn code(report: &mut Report, workspace: &Path, home: &Path) {
         });
         let mut times = Vec::new();
         for _ in 0..QUERIES {
-            times.push(search("words", trees::NEEDLE).await);
-            times.push(search("symbols", "session").await);
-            times.push(search("references", trees::NEEDLE).await);
+            times.push(query("words", trees::NEEDLE).await);
+            times.push(query("symbols", "session").await);
+            times.push(query("references", trees::NEEDLE).await);
         }
         times.sort_by(f64::total_cmp);
         let median = times[times.len() / 2];
