@@ -132,7 +132,8 @@ fn tools_push_explains_what_cannot_be_pushed() {
     fs::create_dir_all(work.path().join(".mimir/tools")).unwrap();
     fs::write(
         work.path().join(".mimir/tools/echo.yml"),
-        "name: local_echo\ndescription: Echo.\ncode: return 1\n",
+        "name: local_echo\ndescription: Echo.\nschema: {type: object}\n\
+         code: 'export async function execute() { return 1 }'\n",
     )
     .unwrap();
     let skill = work.path().join("forms");
@@ -144,6 +145,7 @@ fn tools_push_explains_what_cannot_be_pushed() {
     .unwrap();
     for (source, why) in [
         (".mimir/tools/echo.yml", "mimir tools new"),
+        ("local_echo", "only components"),
         ("forms", "mimir skills push forms"),
         ("nothing", "neither a path nor an installed tool"),
         ("read_file", "not a component"),
