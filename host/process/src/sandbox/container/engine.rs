@@ -285,6 +285,21 @@ async fn remove(docker: &Docker, id: &str, extra_attempts: u32) {
         REMOVE_TIMEOUT
     };
     for _ in 0..REMOVE_ATTEMPTS + extra_attempts {
+        // Podman would remove the files of a container that it is still making, report success, and keep a record that
+        // makes it fail to list containers.
+        if extra_attempts > 0 {
+            let found = timeout(time_limit, inspect_container(docker, id)).await;
+            if let Ok(Err(error)) = found
+                && status(&error) == Some(404)
+            {
+                missed += 1;
+                if missed > extra_attempts {
+                    return;
+                }
+                tokio::time::sleep(RETRY_DELAY).await;
+                continue;
+            }
+        }
         let removed = timeout(time_limit, docker.remove_container(id, Some(all.clone()))).await;
         match removed {
             Ok(Ok(())) => return,

@@ -348,6 +348,7 @@ mod tests {
         requested: AtomicBool,
         made: Mutex<Vec<String>>,
         removed: Mutex<Vec<String>>,
+        removed_too_early: AtomicBool,
     }
 
     /// Starts a fake engine that makes containers slowly, and completes each even if the client has disconnected.
@@ -362,10 +363,14 @@ mod tests {
                 requests.made.lock().push(name.to_owned());
                 Some(("201 Created", r#"{"Id": "a", "Warnings": []}"#))
             }
-            "DELETE" => {
+            _ if path.contains("/containers/mimir-") => {
                 let made = requests.made.lock();
                 let hit = made.iter().find(|name| path.contains(name.as_str()));
-                requests.removed.lock().extend(hit.cloned());
+                if method == "DELETE" {
+                    requests.removed.lock().extend(hit.cloned());
+                    let early = &requests.removed_too_early;
+                    early.fetch_or(hit.is_none(), Ordering::Relaxed);
+                }
                 Some(match hit {
                     Some(_) => ("200 OK", "{}"),
                     None => ("404 Not Found", r#"{"message": "no such container"}"#),
@@ -400,6 +405,10 @@ mod tests {
             // The program could exit here.
             let removed = requests.removed.lock();
             assert_eq!((removed.len(), &*removed), (1, &*requests.made.lock()));
+            assert!(
+                !requests.removed_too_early.load(Ordering::Relaxed),
+                "Podman removes only a part of a container that it is making"
+            );
         }
     }
 }
