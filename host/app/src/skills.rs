@@ -207,7 +207,7 @@ impl SkillLibrary {
                 mimir_core::name_suggestions::did_you_mean(name, known.iter().map(String::as_str));
             ToolError::new(
                 ToolErrorCode::NotFound,
-                format!("the skill `{}` was not found{hint}", visible(name)),
+                format!("the skill `{}` was not found.{hint}", visible(name)),
             )
             .with_remedies(["`mimir skills list` shows the skills of the workspace".to_owned()])
         })

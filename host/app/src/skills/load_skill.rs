@@ -139,8 +139,8 @@ fn usable_skill(library: &SkillLibrary, name: &str) -> Result<UsableSkill, ToolE
         if error.code == ToolErrorCode::NotFound {
             let names = library.usable_as(|skill| skill.name);
             error.message = format!(
-                "{}; `load_skill` takes `skill`, one of: {}",
-                error.message.trim_end_matches('.'),
+                "{} The argument `skill` is one of: {}",
+                error.message,
                 names.join(", ")
             );
         }
