@@ -97,8 +97,14 @@ fn keys_are_made_shown_exported_and_removed() {
     json(home, &["keys", "remove", "copy", "--yes", "--json"]);
     assert!(!folder.join("copy.key").exists() && !folder.join("copy.pub").exists());
     let (_, log, _) = run_with_password(home, &["audit", "show", "--json"]);
-    for (subject, detail) in [("key release", "created"), ("key copy", "removed")] {
-        assert!(log.contains(subject) && log.contains(detail), "{log}");
+    let id = key["id"].as_str().unwrap();
+    for (subject, detail) in [
+        ("key release", format!("created, {id}")),
+        ("key copy", format!("imported, private, {id}")),
+        ("key partner", format!("imported, public, {id}")),
+        ("key copy", format!("removed, {id}")),
+    ] {
+        assert!(log.contains(subject) && log.contains(&detail), "{log}");
     }
 }
 
