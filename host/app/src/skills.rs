@@ -14,7 +14,7 @@ use mimir_core::grants::{SkillPin, ToolsLock};
 use mimir_core::paths::SHARED_SKILL_FOLDERS;
 use mimir_core::skill_grant::{SkillConsent, SkillGrant, SkillPermission};
 use mimir_core::text::visible;
-use mimir_core::{ToolError, ToolErrorCode};
+use mimir_core::{Policy, ToolError, ToolErrorCode};
 
 use crate::approval_store::{UserApprovalStore, WorkspaceApprovals};
 use crate::teams::TeamInForce;
@@ -231,15 +231,21 @@ impl SkillLibrary {
         skills.take(MAX_SKILLS).map(map).collect()
     }
 
-    /// Returns the folders of trusted skills in the workspace, for [`mimir_core::Policy::with_trusted_skills`]. The files
-    /// of a team's skill that are in the workspace already are compared with the bundle, and replaced if they differ.
-    pub fn trusted_folders(&self) -> Vec<String> {
+    /// Lets tools read the folders of trusted skills. The copies of teams' skills are compared with the bundle before each
+    /// call, because their folders may be missing now.
+    pub fn show_in(&self, policy: Policy) -> Policy {
+        let policy = policy.with_trusted_skills(self.trusted_folders());
+        match self.team_copies() {
+            Some(copies) => policy.with_checked_skills(copies),
+            None => policy,
+        }
+    }
+
+    /// Returns the folders of trusted skills of the workspace.
+    fn trusted_folders(&self) -> Vec<String> {
         let folders = self.usable_as(|skill| {
-            if skill.is_in_workspace() {
-                skill.is_trusted.then(|| skill.folder.clone())
-            } else {
-                self.checked_team_folder(&skill)
-            }
+            let is_shown = skill.is_trusted && skill.is_in_workspace();
+            is_shown.then_some(skill.folder)
         });
         folders.into_iter().flatten().collect()
     }

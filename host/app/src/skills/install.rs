@@ -242,7 +242,7 @@ impl SkillLibrary {
 }
 
 /// Moves the folder `target` aside while `write` creates it again, and back if that fails.
-pub(super) fn replace_folder(
+fn replace_folder(
     target: &Path,
     write: impl FnOnce(&Path) -> Result<(), ToolError>,
 ) -> Result<(), ToolError> {

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use mimir_core::files;
-use mimir_core::paths::windows_name_rule;
+use mimir_core::paths::{PathRule, PathRuleLayer, PathRules, windows_name_rule};
 use mimir_core::text::{prefix, visible};
 use mimir_core::{ToolError, ToolErrorCode};
 use sha2::{Digest, Sha256};
@@ -45,6 +45,22 @@ pub struct SkillFiles {
 struct SkillFile {
     bytes: Vec<u8>,
     is_executable: bool,
+}
+
+/// What a copy of a skill on this machine must be equal in: the paths and contents, and the modes where files have some.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SkillFilesState {
+    digest: String,
+    executables: Vec<String>,
+}
+
+impl SkillFilesState {
+    /// Returns true if these files are such a copy. Further executable files do not matter: on some file systems every
+    /// file is executable.
+    pub(super) fn is_met_by(&self, found: &SkillFiles) -> bool {
+        let mut executables = self.executables.iter();
+        self.digest == found.digest() && executables.all(|path| found.is_executable(path))
+    }
 }
 
 impl SkillFiles {
@@ -213,6 +229,47 @@ impl SkillFiles {
             hash.update(bytes);
         }
         format!("{:x}", hash.finalize())
+    }
+
+    /// Returns what a copy of these files on this machine must be equal in.
+    pub(super) fn state(&self) -> SkillFilesState {
+        let executable = self.files.iter().filter(|(_, file)| file.is_executable);
+        let executables = match cfg!(unix) {
+            true => executable.map(|(path, _)| path.clone()).collect(),
+            // Files that are read there have no modes.
+            false => Vec::new(),
+        };
+        SkillFilesState {
+            digest: self.digest(),
+            executables,
+        }
+    }
+
+    /// Splits off the files that a published skill must not contain, and returns their paths: hidden files, and files
+    /// that the rules for secrets hide.
+    #[must_use]
+    pub fn without_private_files(mut self) -> (Self, Vec<String>) {
+        let rules = PathRules::protected();
+        let is_private = |path: &str| {
+            let is_secret = |rule: &&PathRule| rule.layer() == PathRuleLayer::Secrets;
+            path.split('/').any(|part| part.starts_with('.'))
+                || rules
+                    .check_file(path)
+                    .against_reading()
+                    .filter(is_secret)
+                    .is_some()
+        };
+        let private: Vec<String> = (self.files.keys())
+            .filter(|path| is_private(path))
+            .cloned()
+            .collect();
+        for path in &private {
+            if let Some(file) = self.files.remove(path) {
+                self.size -= file.bytes.len() as u64;
+            }
+            self.folded.remove(&path.to_lowercase());
+        }
+        (self, private)
     }
 
     /// Reads and checks `SKILL.md`.
@@ -399,6 +456,34 @@ mod tests {
         ] {
             assert_ne!(digest, other);
         }
+    }
+
+    #[test]
+    fn published_skill_has_no_hidden_files_and_no_secrets() {
+        let mut skill = SkillFiles::default();
+        let private = [
+            ".env",
+            ".git/config",
+            "certs/server.pem",
+            "prod.env",
+            "scripts/.cache/x",
+            "scripts/id_rsa",
+        ];
+        let kept = [SKILL_FILE, "scripts/a.py", "example.env"];
+        for path in private.iter().chain(&kept) {
+            skill.insert(path, b"x".to_vec()).unwrap();
+        }
+        let installed = skill.clone();
+        let (published, left_out) = skill.without_private_files();
+        assert_eq!(left_out, private);
+        let mut expected = SkillFiles::default();
+        for path in kept {
+            expected.insert(path, b"x".to_vec()).unwrap();
+        }
+        assert_eq!(published.digest(), expected.digest());
+        assert_eq!(published.size(), expected.size());
+        // Skills that are installed already keep their digest.
+        assert_ne!(installed.digest(), published.digest());
     }
 
     #[test]

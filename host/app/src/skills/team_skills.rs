@@ -1,17 +1,20 @@
 //! Skills in the bundles of teams. Their files are in the user's own store of teams; a copy in the workspace, compared
-//! with the bundle at each start and at each load, lets commands and engines run their scripts.
+//! with the bundle at each load of the skill and before each call, lets commands and engines run their scripts.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use jiff::Timestamp;
+use mimir_core::policy::CheckedSkillFolders;
 use mimir_core::{ToolError, files};
 use mimir_registry::team::BundledFile;
 
-use super::install::replace_folder;
-use super::skill_files::SkillFiles;
+use super::skill_files::{SkillFiles, SkillFilesState};
 use super::{FoundSkill, MAX_SKILLS, SkillContent, SkillLibrary, SkillState, UsableSkill};
 use crate::file_error::file_error;
+use crate::private_files;
 use crate::teams::TeamInForce;
 
 /// The folder with the copies, relative to the workspace root. No tool can change it, and its skills are hidden unless
@@ -19,23 +22,6 @@ use crate::teams::TeamInForce;
 const TEAM_FOLDER: &str = ".mimir/team-skills";
 
 impl SkillLibrary {
-    /// Returns the folder of a team's skill in the workspace, or `None` if its files differ from the bundle and cannot
-    /// be replaced. The folder may be missing until the skill is loaded.
-    pub(super) fn checked_team_folder(&self, skill: &UsableSkill) -> Option<String> {
-        let folder = format!("{TEAM_FOLDER}/{}", skill.name);
-        let path = self.workspace.root().join(&folder);
-        if std::fs::symlink_metadata(&path).is_err() {
-            return Some(folder);
-        }
-        match self.write_team_skill(skill) {
-            Ok(folder) => Some(folder),
-            Err(error) => {
-                tracing::warn!(%error, skill = skill.name, "the copy of a team's skill stays hidden");
-                None
-            }
-        }
-    }
-
     /// Writes the files of a team's skill to the workspace, unless they are there already, and returns their folder. Files
     /// that differ from the bundle are replaced.
     pub(super) fn write_team_skill(&self, skill: &UsableSkill) -> Result<String, ToolError> {
@@ -43,10 +29,10 @@ impl SkillLibrary {
         let root = self.workspace.root();
         let target = root.join(&folder);
         self.workspace.check_no_links(&target)?;
-        let digest = skill.content.files.digest();
+        let expected = skill.content.files.state();
         let is_current = || {
             let found = SkillFiles::read(root, &folder);
-            found.is_ok_and(|found| found.digest() == digest)
+            found.is_ok_and(|found| expected.is_met_by(&found))
         };
         if is_current() {
             return Ok(folder);
@@ -55,16 +41,93 @@ impl SkillLibrary {
         std::fs::create_dir_all(&parent)
             .and_then(|()| files::ignore(&parent))
             .map_err(|error| file_error("create", &parent, &error))?;
-        let written = if std::fs::symlink_metadata(&target).is_ok() {
-            replace_folder(&target, |target| skill.content.files.write(target))
-        } else {
-            skill.content.files.write(&target)
-        };
-        match written {
-            // Another process may have written the same files.
-            Err(error) if !is_current() => Err(error),
-            _ => Ok(folder),
+        // Another process that finds the same difference must not replace what this one has compared.
+        let lock = parent.join(format!(".{}", skill.name));
+        let lock = private_files::lock_for_change(&lock)
+            .map_err(|error| file_error("lock", &target, &error))?;
+        if !is_current() {
+            remove_aside(&parent, &target)?;
+            skill.content.files.write(&target)?;
         }
+        drop(lock);
+        Ok(folder)
+    }
+
+    /// Returns the copies of the teams' skills in the workspace, which are compared at each call; `None` without teams.
+    pub(super) fn team_copies(&self) -> Option<Arc<dyn CheckedSkillFolders>> {
+        if self.teams.is_empty() {
+            return None;
+        }
+        let skills = self.usable_as(|skill| {
+            let state = skill.content.files.state();
+            (!skill.is_in_workspace()).then_some((skill.name, state))
+        });
+        let skills: Vec<_> = skills.into_iter().flatten().collect();
+        if skills.is_empty() {
+            return None;
+        }
+        Some(Arc::new(TeamSkillCopies {
+            library: self.clone(),
+            skills,
+        }))
+    }
+}
+
+/// Moves whatever is at `target` aside and removes it. It is never moved back: it is not the skill of the team.
+fn remove_aside(parent: &Path, target: &Path) -> Result<(), ToolError> {
+    if std::fs::symlink_metadata(target).is_err() {
+        return Ok(());
+    }
+    let failed = |error| file_error("replace", target, &error);
+    let aside = tempfile::Builder::new()
+        .prefix(".old-skill-")
+        .tempdir_in(parent)
+        .map_err(failed)?;
+    std::fs::rename(target, aside.path().join("skill")).map_err(failed)
+}
+
+/// The copies of the teams' skills, and what they must contain.
+struct TeamSkillCopies {
+    library: SkillLibrary,
+    skills: Vec<(String, SkillFilesState)>,
+}
+
+impl TeamSkillCopies {
+    /// Returns the folder of a copy that equals the bundle. One that differs is replaced. `None` if it does not exist:
+    /// it is written when the skill is loaded.
+    fn checked_folder(&self, name: &str, expected: &SkillFilesState) -> Option<String> {
+        let folder = format!("{TEAM_FOLDER}/{name}");
+        let root = self.library.workspace.root();
+        std::fs::symlink_metadata(root.join(&folder)).ok()?;
+        let found = SkillFiles::read(root, &folder);
+        if found.is_ok_and(|found| expected.is_met_by(&found)) {
+            return Some(folder);
+        }
+        let written = self.library.usable_skill(name).and_then(|skill| {
+            let is_same = !skill.is_in_workspace() && skill.content.files.state() == *expected;
+            match is_same {
+                true => self.library.write_team_skill(&skill),
+                false => Err(ToolError::permission_denied(
+                    "the bundle of the team has changed",
+                )),
+            }
+        });
+        match written {
+            Ok(folder) => Some(folder),
+            Err(error) => {
+                tracing::warn!(%error, skill = name, "the copy of a team's skill stays hidden");
+                None
+            }
+        }
+    }
+}
+
+impl CheckedSkillFolders for TeamSkillCopies {
+    fn folders(&self) -> Vec<String> {
+        let skills = self.skills.iter();
+        skills
+            .filter_map(|(name, expected)| self.checked_folder(name, expected))
+            .collect()
     }
 }
 

@@ -315,3 +315,68 @@ fn skill_that_nobody_accepted_is_not_read() {
     assert_eq!(names(Some("other"), false), ["other"]);
     assert!(names(Some("other"), true).is_empty());
 }
+
+#[cfg(unix)]
+#[test]
+fn copy_of_a_team_skill_is_repaired_with_its_modes() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let library = library(folder.path());
+    let skill = team_skill();
+    let copy = library.write_team_skill(&skill).unwrap();
+    let script = folder.path().join("workspace").join(copy).join("run.sh");
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o644)).unwrap();
+    library.write_team_skill(&skill).unwrap();
+    let mode = std::fs::metadata(&script).unwrap().permissions().mode();
+    assert_ne!(mode & 0o100, 0);
+}
+
+/// An attack: several processes find a changed copy at once. None of them may see the changed files after its own
+/// comparison, whatever the others do.
+#[test]
+fn changed_copy_of_a_team_skill_never_returns() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = library(folder.path());
+    let skill = team_skill();
+    let root = folder.path().join("workspace");
+    let script = root.join(library.write_team_skill(&skill).unwrap());
+    let script = script.join("run.sh");
+    for round in 0..60 {
+        std::fs::write(&script, "echo evil").unwrap();
+        let start = std::sync::Barrier::new(4);
+        std::thread::scope(|threads| {
+            for _ in 0..4 {
+                threads.spawn(|| {
+                    start.wait();
+                    library.write_team_skill(&skill).unwrap();
+                    for _ in 0..20 {
+                        let read = std::fs::read(&script).unwrap();
+                        assert_eq!(read, b"#!/bin/sh\n", "round {round}");
+                        std::thread::yield_now();
+                    }
+                });
+            }
+        });
+    }
+    let left = std::fs::read_dir(root.join(".mimir/team-skills")).unwrap();
+    let left = left.map(|entry| entry.unwrap().file_name());
+    assert!(
+        left.into_iter()
+            .all(|name| !name.to_string_lossy().contains("-skill-"))
+    );
+}
+
+/// The skill `forms` of a team.
+fn team_skill() -> UsableSkill {
+    let mut files = SkillFiles::default();
+    files.insert(SKILL_FILE, SKILL.as_bytes().to_vec()).unwrap();
+    files.insert("run.sh", b"#!/bin/sh\n".to_vec()).unwrap();
+    UsableSkill {
+        name: "forms".to_owned(),
+        folder: "team:acme/skills/forms".to_owned(),
+        content: SkillContent::new(files, "forms").unwrap(),
+        is_trusted: true,
+        permissions: Vec::new(),
+        id: String::new(),
+    }
+}

@@ -56,18 +56,17 @@ pub async fn run(globals: &GlobalOptions, args: CallArgs) -> CommandResult {
         setup.settings.limit_tool_time(tool, timeout);
     }
     if tool.is_none() && !printer.is_json() {
-        // The tool may be unknown because its file was left out.
-        let matching = registry
-            .quarantined()
-            .iter()
-            .filter(|left_out| is_named(left_out, &args.tool));
+        // The tool may be unknown because its file was left out. The error of the call tells which files are missing.
+        let matching = registry.quarantined().iter().filter(|left_out| {
+            left_out.code != ToolErrorCode::FileNotFound && is_named(left_out, &args.tool)
+        });
         matching.for_each(tools::quarantined);
     }
     let policy = setup.settings.policy()?;
     let snapshot = if is_complete {
         setup.join_snapshot(policy, registry)
     } else {
-        let policy = policy.with_trusted_skills(setup.skills().trusted_folders());
+        let policy = setup.skills().show_in(policy);
         PipelineSnapshot { registry, policy }
     };
     // If this fails, the pipeline reports that it cannot record the call.

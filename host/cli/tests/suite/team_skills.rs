@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::kit::agent::Agent;
 use crate::kit::team::Team;
 use crate::kit::{config, run};
 use crate::team_bundles::{json, workspace, write_config};
@@ -162,4 +163,53 @@ fn enforcement_disable_local_tools_leaves_out_skills_of_the_workspace() {
         info.contains("About review.") && !info.contains("About own."),
         "{info}"
     );
+}
+
+/// An attack: the copy does not exist when the session starts, and another file comes there later, such as with a
+/// checkout. It is compared before each call, not only at the start.
+#[test]
+fn team_skill_copy_is_compared_before_each_call_of_a_session() {
+    let home = workspace();
+    let root = home.path();
+    let mut team = Team::new("");
+    team.bundle.skills = vec![
+        team.file("review/SKILL.md", &skill("review", "Run the check.")),
+        team.file("review/scripts/check.sh", "#!/bin/sh\necho of-acme\n"),
+    ];
+    team.publish();
+    team.join(root);
+    let copy = root.join(".mimir/team-skills/review");
+    let script = ".mimir/team-skills/review/scripts/check.sh";
+    let plant = || {
+        write_config(&copy.join("scripts/check.sh"), "echo evil\n");
+        write_config(&copy.join("scripts/more.sh"), "echo evil\n");
+    };
+    let mut agent = Agent::start(root);
+    agent.hello(serde_json::json!({}));
+    let mut read = |path: &str| {
+        let arguments = serde_json::json!({ "path": path });
+        agent.call("read_file", arguments).to_string()
+    };
+    let absent = read(script);
+    assert!(!absent.contains("of-acme") && !copy.exists(), "{absent}");
+    for round in 0..3 {
+        plant();
+        let more = read(&script.replace("check", "more"));
+        assert!(!more.contains("evil"), "{round}: {more}");
+        plant();
+        let replaced = read(script);
+        assert!(
+            replaced.contains("of-acme") && !replaced.contains("evil"),
+            "{round}: {replaced}"
+        );
+        assert!(!copy.join("scripts/more.sh").exists(), "{round}");
+    }
+    // Without the folder, loading the skill writes it, and the session can read it from then on.
+    fs::remove_dir_all(&copy).unwrap();
+    let arguments = serde_json::json!({ "skill": "review" });
+    let loaded = agent.call("load_skill", arguments).to_string();
+    assert!(loaded.contains(".mimir/team-skills/review"), "{loaded}");
+    let arguments = serde_json::json!({ "path": script });
+    let read = agent.call("read_file", arguments).to_string();
+    assert!(read.contains("of-acme"), "{read}");
 }
