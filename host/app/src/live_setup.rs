@@ -1,5 +1,5 @@
 //! Settings, tools and grants that follow changes of their files while a command runs. If a changed file cannot be
-//! read, the last valid state stays in force.
+//! read, its last valid content stays in force. If a team's layer cannot be read, calls are refused.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mimir_core::pipeline::PipelineSnapshot;
+use mimir_core::policy::PolicyHalt;
 use mimir_core::{Policy, Quarantined, ToolError};
 use mimir_registry::OciDigest;
 use mimir_script::ScriptFolder;
@@ -40,6 +41,8 @@ pub struct LiveSetup {
     watcher: SettingsWatcher,
     freshness: Arc<FreshnessCheck>,
     loaded: LoadedTools,
+    /// Why no call may run: a team's layer cannot be read.
+    halt: Option<PolicyHalt>,
     /// Number of changes that may affect which files have a trusted signature. Stays 0 if none is required.
     signature_changes: usize,
     /// The change counter of the servers' tools at the last check.
@@ -59,8 +62,10 @@ pub enum SetupUpdate {
         /// True if the config files could not be read before.
         recovered: bool,
     },
-    /// A config file is not valid: the previous settings stay in force.
+    /// A config file is not valid: its last valid content stays in force.
     Broken(ToolError),
+    /// A team's layer cannot be read: calls are refused until it can.
+    Halted(ToolError),
 }
 
 impl LiveSetup {
@@ -100,6 +105,7 @@ impl LiveSetup {
             freshness: Arc::new(FreshnessCheck::new(watcher.files())),
             watcher,
             loaded: LoadedTools::default(),
+            halt: None,
             signature_changes: 0,
             servers: 0,
             server_query: None,
@@ -134,7 +140,11 @@ impl LiveSetup {
             add_server_tools(&mut loaded, self.setup.servers.servers().known());
         }
         let registry = self.setup.build_registry(loaded).into_registry();
-        self.setup.join_snapshot(self.policy.clone(), registry)
+        let mut snapshot = self.setup.join_snapshot(self.policy.clone(), registry);
+        if let Some(halt) = &self.halt {
+            snapshot.policy = snapshot.policy.halted(halt.clone());
+        }
+        snapshot
     }
 
     /// Returns the check that updates a pipeline before a call, while [`Self::follow`] runs.
@@ -237,19 +247,24 @@ impl LiveSetup {
         let mut recovered = false;
         if let Some(change) = change {
             recovered = change.recovered;
-            differs |= change.grants_changed;
+            differs |= change.grants_changed || recovered;
             let required = self.requires_signatures();
-            match change.settings {
-                Some(Ok((settings, policy))) => {
-                    self.setup.vault.set(&settings.config);
-                    self.setup.servers.set(&settings);
-                    (self.setup.settings, self.policy) = (settings, policy);
-                    self.query_servers();
-                    differs = true;
-                }
-                Some(Err(error)) => updates.push(SetupUpdate::Broken(error)),
-                None => {}
+            if let Some((settings, policy)) = change.settings {
+                self.setup.vault.set(&settings.config);
+                self.setup.servers.set(&settings);
+                (self.setup.settings, self.policy) = (settings, policy);
+                self.query_servers();
+                differs = true;
             }
+            let halt = change.team_fault.as_ref().map(unreadable_team);
+            if self.halt != halt {
+                self.halt = halt;
+                differs = true;
+            }
+            updates.extend(change.fault.map(|error| match self.halt {
+                Some(_) => SetupUpdate::Halted(error),
+                None => SetupUpdate::Broken(error),
+            }));
             // Files that were refused before they were described are read again.
             if required || self.requires_signatures() {
                 self.signature_changes += 1;
@@ -328,6 +343,19 @@ impl LiveSetup {
     fn toolbox(&self) -> Toolbox {
         let folder = self.reads_tools().then(|| self.setup.tools_folder());
         self.setup.toolbox_in(Arc::clone(&self.host), folder)
+    }
+}
+
+/// Returns the reason to refuse calls while the layer of a team cannot be read.
+fn unreadable_team(error: &ToolError) -> PolicyHalt {
+    let remedies = error.remedies.iter().map(|remedy| format!("; {remedy}"));
+    PolicyHalt {
+        source: "mimir".to_owned(),
+        rule: "teams".to_owned(),
+        // The error may quote a file, so only the person sees it.
+        text: "the rules of a team or an administrator cannot be read; `mimir doctor` shows why"
+            .to_owned(),
+        remedy: error.message.clone() + &remedies.collect::<String>(),
     }
 }
 

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use mimir_core::config::{Config, EnforcementSettings};
 use mimir_core::policy::{EnforcedTools, OutdatedTeam};
 use mimir_core::redact::Redactor;
-use mimir_core::{Policy, Quarantined, Tool, ToolError, ToolName};
+use mimir_core::{Limits, Policy, Quarantined, Tool, ToolError, ToolName};
 use mimir_wasm::TeamComponent;
 use serde_yaml::{Mapping, Value};
 use sha2::{Digest, Sha256};
@@ -32,6 +32,7 @@ mod excerpts;
 mod file_paths;
 mod key_lines;
 mod layer_value;
+mod lower_files;
 mod merge;
 mod reload;
 mod team_overrides;
@@ -45,6 +46,7 @@ pub use config_location::{ConfigLocation, ConfigOwner};
 pub use config_schema::ConfigSchema;
 pub use edit::{ConfigEdit, apply_edits};
 pub use layer_value::LayerValue;
+use lower_files::LowerFiles;
 pub use reload::{SettingsChange, SettingsWatcher, WatchedFiles};
 pub(crate) use team_text::check_bundle_settings;
 pub use write::{change_config, retry_change};
@@ -99,7 +101,7 @@ pub struct MergedSettings {
 impl MergedSettings {
     /// Reads the existing files of team, user and workspace, and the environment variables.
     pub fn read(user_dirs: &UserDirs, workspace: &WorkspaceFolder) -> Result<Self, ToolError> {
-        let found = Self::find(user_dirs, workspace, true);
+        let found = Self::find(user_dirs, workspace, true, LowerFiles::Current);
         found.map_err(|error| mask_secrets(error, Some(user_dirs)))
     }
 
@@ -109,23 +111,51 @@ impl MergedSettings {
         user_dirs: &UserDirs,
         workspace: &WorkspaceFolder,
     ) -> Result<Self, ToolError> {
-        let found = Self::find(user_dirs, workspace, false);
+        let found = Self::find(user_dirs, workspace, false, LowerFiles::Current);
         found.map_err(|error| mask_secrets(error, Some(user_dirs)))
+    }
+
+    /// Reads the layers of teams, with the last valid files of the user and the workspace in place of those that are not
+    /// valid now, so that a faulty file does not keep a team's newer rules out of force.
+    ///
+    /// # Errors
+    /// A team's layer cannot be read.
+    fn read_over_last_valid(
+        user_dirs: &UserDirs,
+        workspace: &WorkspaceFolder,
+        last_valid: &[ConfigFile],
+    ) -> Result<(Self, Policy), ToolError> {
+        let read = |lower| {
+            let settings = Self::find(user_dirs, workspace, true, lower)?;
+            let policy = merge::policy(&settings)?;
+            Ok((settings, policy))
+        };
+        read(LowerFiles::CurrentOr(last_valid))
+            // The files may be valid only without each other.
+            .or_else(|_| read(LowerFiles::Of(last_valid)))
+            .map_err(|error| mask_secrets(error, Some(user_dirs)))
+    }
+
+    /// Returns the files of the user and the workspace, and the environment variables.
+    fn lower_files(&self) -> Vec<ConfigFile> {
+        let lower = self.files.iter().filter(|file| !file.owner.is_team());
+        lower.cloned().collect()
     }
 
     fn find(
         user_dirs: &UserDirs,
         workspace: &WorkspaceFolder,
         with_teams: bool,
+        lower: LowerFiles<'_>,
     ) -> Result<Self, ToolError> {
         let mut files = Vec::new();
-        let mut variables = environment::read(&user_dirs.variables)?;
+        let mut variables = lower.variables(user_dirs)?;
         for location in ConfigLocation::all_locations(user_dirs, workspace) {
             if location.owner == ConfigOwner::Project {
                 // Inserted before the workspace's file, whose settings are compared with all files before it.
                 files.extend(variables.take());
             }
-            let Some(file) = ConfigFile::read(location)? else {
+            let Some(file) = lower.read(location)? else {
                 continue;
             };
             if file.owner.is_team() {
@@ -199,6 +229,33 @@ impl MergedSettings {
     /// Returns the team files.
     pub fn team(&self) -> impl Iterator<Item = &ConfigFile> {
         self.files.iter().filter(|file| file.owner.is_team())
+    }
+
+    /// Returns the block of a key in each team's file that sets it, with the name of the file.
+    pub(crate) fn team_blocks(&self, key: &str) -> Vec<(&str, &Value)> {
+        let set = self.team().filter(|file| file.sets(key));
+        let blocks = set.filter_map(|file| Some((file.shown.as_str(), file.value.get(key)?)));
+        blocks.collect()
+    }
+
+    /// Returns the limits, with those for compiling. Without those of enforced tools, a file of the user or the workspace
+    /// could prevent that they are compiled.
+    pub(crate) fn compile_limits(&self) -> Limits {
+        let limits = self.config.limits();
+        let mut tools = self.teams.iter().flat_map(|team| &team.bundle.tools);
+        if !tools.any(|tool| tool.enforced) {
+            return limits;
+        }
+        let teams: Vec<ConfigFile> = self.team().cloned().collect();
+        let Ok(of_teams) = merge::merge_layers(&teams) else {
+            return limits;
+        };
+        let least = of_teams.limits();
+        Limits {
+            compile_time: limits.compile_time.max(least.compile_time),
+            compile_memory: limits.compile_memory.max(least.compile_memory),
+            ..limits
+        }
     }
 
     /// Returns true if a team policy denies every call of the tool, regardless of the other files and of a tool file

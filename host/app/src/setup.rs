@@ -36,9 +36,9 @@ use crate::workers::WorkspaceWorkers;
 use crate::workspace::WorkspaceFolder;
 
 mod missing_files;
+mod team_names;
 mod tool_loading;
 
-pub use missing_files::{TOOLS_PREFIX, is_in_tools, missing_file_reason};
 pub use tool_loading::LoadedRegistry;
 pub(crate) use tool_loading::{add_server_tools, grant_needs_of};
 
@@ -177,7 +177,7 @@ impl HostSetup {
 
     /// Creates a Wasm host for the workspace. Its engines are created on first use.
     pub fn host(&self) -> Arc<WasmHost> {
-        let limits = self.settings.config.limits();
+        let limits = self.settings.compile_limits();
         host(self.workspace.root(), self.user_dirs.cache.clone(), &limits)
     }
 
@@ -240,7 +240,7 @@ impl HostSetup {
             ));
         }
         self.warn_withheld();
-        let policy = self.skills().show_in(policy);
+        let policy = policy.with_trusted_skills(self.skills().trusted_folders());
         PipelineSnapshot { registry, policy }
     }
 

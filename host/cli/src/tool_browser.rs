@@ -74,7 +74,7 @@ async fn event_loop(
             ended = &mut follow => ended?,
             Some(update) = updates.recv() => match update {
                 SetupUpdate::Snapshot { snapshot, .. } => browser.set_snapshot(*snapshot),
-                SetupUpdate::Broken(error) => browser.set_message(&error.message),
+                SetupUpdate::Broken(error) | SetupUpdate::Halted(error) => browser.set_message(&error.message),
             },
             event = events.recv() => match event {
                 Some(Event::Key(key)) => match keys::handle_key(browser, key) {

@@ -154,6 +154,39 @@ impl Limits {
             calls_per_minute: smaller_limit(self.calls_per_minute, other.calls_per_minute),
         }
     }
+
+    /// Raises each limit to that of `least`, where it is lower.
+    #[must_use]
+    pub fn raised_to(self, least: Self) -> Self {
+        Self {
+            wall: self.wall.max(least.wall),
+            wall_setting: if self.wall < least.wall {
+                least.wall_setting
+            } else {
+                self.wall_setting
+            },
+            fuel: self.fuel.max(least.fuel),
+            memory: self.memory.max(least.memory),
+            table_elements: self.table_elements.max(least.table_elements),
+            instances: self.instances.max(least.instances),
+            output_bytes: self.output_bytes.max(least.output_bytes),
+            output_chars: self.output_chars.max(least.output_chars),
+            log_lines: self.log_lines.max(least.log_lines),
+            log_line_bytes: self.log_line_bytes.max(least.log_line_bytes),
+            open_files: self.open_files.max(least.open_files),
+            new_file_bytes: self.new_file_bytes.max(least.new_file_bytes),
+            new_files: self.new_files.max(least.new_files),
+            http_time: self.http_time.max(least.http_time),
+            http_body: self.http_body.max(least.http_body),
+            compile_time: self.compile_time.max(least.compile_time),
+            compile_memory: self.compile_memory.max(least.compile_memory),
+            concurrent_per_plugin: self.concurrent_per_plugin.max(least.concurrent_per_plugin),
+            calls_per_minute: match (self.calls_per_minute, least.calls_per_minute) {
+                (Some(one), Some(other)) => Some(one.max(other)),
+                _ => None,
+            },
+        }
+    }
 }
 
 /// Returns the smaller of two optional limits.

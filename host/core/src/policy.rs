@@ -2,7 +2,6 @@
 //! [`Policy`] combines the rules of all files.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::sync::Arc;
 
 use jiff::SignedDuration;
@@ -24,6 +23,7 @@ mod condition;
 mod danger;
 mod error;
 mod evaluate;
+mod halt;
 mod link_resolver;
 mod network;
 mod patch_effects;
@@ -53,6 +53,7 @@ pub(crate) use tool_forms::{equivalent_tool_name, is_inner_form, resolve_called_
 
 pub use commands::WorkerCommandRules;
 pub use error::PolicyError;
+pub use halt::PolicyHalt;
 pub use policy_file::{EnforcedTools, OutdatedTeam, PolicyFile};
 pub use source::RuleSource;
 pub use unused_rules::{UnusedSetting, UnusedSettingKind};
@@ -90,25 +91,10 @@ pub struct Policy {
     role: Option<Arc<CompiledRole>>,
     /// The folders of trusted skills, which tools may read.
     skill_folders: Vec<String>,
-    /// The folders of trusted skills that are checked before each call.
-    checked_skills: Option<CheckedSkills>,
+    /// Why no call may run, if that is so.
+    halt: Option<Arc<PolicyHalt>>,
     /// The path rules of each tool, compiled at its first call.
     paths: Arc<Mutex<HashMap<String, PathRules>>>,
-}
-
-/// Finds the folders of trusted skills whose files are checked before each call.
-pub trait CheckedSkillFolders: Send + Sync {
-    /// Returns the folders that tools may read, relative to the workspace root.
-    fn folders(&self) -> Vec<String>;
-}
-
-#[derive(Clone)]
-struct CheckedSkills(Arc<dyn CheckedSkillFolders>);
-
-impl fmt::Debug for CheckedSkills {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CheckedSkills")
-    }
 }
 
 /// The arguments that rules can match for a request of a running call.
@@ -147,7 +133,7 @@ impl Policy {
             untrusted_marking: merged.mcp.marks,
             lease_days: merged.approvals.lease_days,
             skill_folders: Vec::new(),
-            checked_skills: None,
+            halt: None,
             paths: Arc::default(),
         }
     }
@@ -157,13 +143,6 @@ impl Policy {
     pub fn with_trusted_skills(mut self, folders: Vec<String>) -> Self {
         self.skill_folders = folders;
         self.paths = Arc::default();
-        self
-    }
-
-    /// Lets tools read these folders of skills, too, which are checked before each call.
-    #[must_use]
-    pub fn with_checked_skills(mut self, folders: Arc<dyn CheckedSkillFolders>) -> Self {
-        self.checked_skills = Some(CheckedSkills(folders));
         self
     }
 
@@ -214,6 +193,11 @@ impl Policy {
 
     /// Returns the first reason to deny every call of the tool, if there is one.
     pub fn refusal(&self, tool: &Tool) -> Option<DecisionReason> {
+        self.halt_reason().or_else(|| self.tool_refusal(tool))
+    }
+
+    /// Returns the first rule about the tool that denies every call of it, if there is one.
+    fn tool_refusal(&self, tool: &Tool) -> Option<DecisionReason> {
         let mut evaluation = PolicyEvaluation::default();
         self.evaluate_tool_rules(tool, &mut evaluation);
         let mut reasons = evaluation.reasons();
@@ -235,12 +219,12 @@ impl Policy {
 
     /// Returns true if models see the tool in the list, or find it by search.
     pub fn is_offered(&self, tool: &Tool) -> bool {
-        self.is_shown(tool) && self.refusal(tool).is_none() && !tool_default::is_unseen(tool)
+        self.is_shown(tool) && self.tool_refusal(tool).is_none() && !tool_default::is_unseen(tool)
     }
 
     /// Returns true if models would see the tool, except that no person has seen its server's description yet.
     pub fn awaits_trust(&self, tool: &Tool) -> bool {
-        tool_default::is_unseen(tool) && self.is_shown(tool) && self.refusal(tool).is_none()
+        tool_default::is_unseen(tool) && self.is_shown(tool) && self.tool_refusal(tool).is_none()
     }
 
     /// Returns the approximate token budget for the tool definitions shown to agents. Other tools are found by search.

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use mimir_core::Pipeline;
 use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::config::Config;
+use mimir_core::policy::PolicyHalt;
+use mimir_core::{Pipeline, ToolErrorCode};
 use parking_lot::Mutex;
+use serde_yaml::Value;
 
 use crate::interface::{note, warn};
+use crate::settings::MergedSettings;
 use crate::setup::HostSetup;
 use crate::skills::SkillResourceSource;
 use crate::teams::TeamRefresh;
@@ -27,7 +30,7 @@ impl PipelineUpdater {
     /// Creates an updater of `pipeline`, which was created from `live`. Also makes calls wait for changed files while
     /// [`LiveSetup::follow`] runs.
     pub fn new(pipeline: Pipeline, live: &LiveSetup) -> Self {
-        let restart = RestartSettings::new(live.setup().settings.config.clone());
+        let restart = RestartSettings::new(live.setup().settings.clone());
         pipeline.set_refresh(live.freshness());
         Self {
             pipeline,
@@ -56,7 +59,12 @@ impl PipelineUpdater {
                 snapshot,
                 recovered,
             } => {
-                self.pipeline.replace(*snapshot);
+                let mut snapshot = *snapshot;
+                let of_team = self.restart.of_team(&setup.settings);
+                if let Some(halt) = &of_team {
+                    snapshot.policy = snapshot.policy.halted(halt.clone());
+                }
+                self.pipeline.replace(snapshot);
                 self.follow_teams(setup);
                 if let Some(skills) = &self.skills {
                     skills.replace(setup.skills());
@@ -69,6 +77,11 @@ impl PipelineUpdater {
                         "the change of `{key}` takes effect at the next start"
                     ));
                 }
+                if let Some(halt) = self.restart.take_new_halt(of_team) {
+                    warn(format_args!("{}; CALLS ARE REFUSED until then", halt.text));
+                    let detail = format!("{}; calls are refused until then", halt.text);
+                    record_refused_change(setup, &detail, ToolErrorCode::PolicyDenied);
+                }
                 setup.record_changes();
             }
             SetupUpdate::Broken(error) => {
@@ -76,11 +89,18 @@ impl PipelineUpdater {
                     "{}; THIS CHANGE IS NOT IN FORCE: the last valid settings are still used",
                     error.message
                 ));
-                let event = AuditEvent::new(EventKind::ConfigChange, SystemTime::now())
-                    .with_subject("config");
-                let event = event
-                    .with_detail("the change is not valid; the last valid settings stay in force");
-                setup.record_event(&event.refused(error.code));
+                let detail = "the change is not valid; the last valid settings stay in force";
+                record_refused_change(setup, detail, error.code);
+                self.follow_teams(setup);
+            }
+            SetupUpdate::Halted(error) => {
+                warn(format_args!(
+                    "{}; CALLS ARE REFUSED until the rules of teams and administrators can be read",
+                    error.message
+                ));
+                error.remedies.iter().for_each(note);
+                let detail = "the rules of a team or an administrator cannot be read; calls are refused until they can";
+                record_refused_change(setup, detail, error.code);
                 // The reason may be that the bundle of a new team was not fetched yet.
                 self.follow_teams(setup);
             }
@@ -94,18 +114,27 @@ impl PipelineUpdater {
     }
 }
 
+/// Records a change of config files that is not in force.
+fn record_refused_change(setup: &HostSetup, detail: &str, code: ToolErrorCode) {
+    let event = AuditEvent::new(EventKind::ConfigChange, SystemTime::now()).with_subject("config");
+    setup.record_event(&event.with_detail(detail).refused(code));
+}
+
 /// The settings whose changes only take effect at the next start.
 pub(super) struct RestartSettings {
     /// The settings that the pipeline was created with.
-    initial: Config,
+    initial: MergedSettings,
+    /// The reason to refuse calls that was returned already.
+    reported_halt: Mutex<Option<PolicyHalt>>,
     /// The changed keys that were returned already.
     reported: Mutex<Vec<&'static str>>,
 }
 
 impl RestartSettings {
-    pub(super) fn new(initial: Config) -> Self {
+    pub(super) fn new(initial: MergedSettings) -> Self {
         Self {
             initial,
+            reported_halt: Mutex::default(),
             reported: Mutex::default(),
         }
     }
@@ -113,7 +142,44 @@ impl RestartSettings {
     /// Returns the keys that differ from the initial settings and were not returned before. A key whose initial value
     /// was restored meanwhile is returned again.
     pub(super) fn take_new(&self, current: &Config) -> Vec<&'static str> {
-        let initial = &self.initial;
+        let changed = self.changed(current);
+        let reported = std::mem::replace(&mut *self.reported.lock(), changed.clone());
+        let changed = changed.into_iter();
+        changed.filter(|key| !reported.contains(key)).collect()
+    }
+
+    /// Returns the reason to refuse calls, if a team's layer has changed one of the settings: what a team requires is not
+    /// optional until the next start.
+    pub(super) fn of_team(&self, current: &MergedSettings) -> Option<PolicyHalt> {
+        let mut changed = self.changed(&current.config).into_iter();
+        changed.find_map(|key| {
+            let (before, now) = (self.initial.team_blocks(key), current.team_blocks(key));
+            let values = |blocks: &[(&str, &Value)]| -> Vec<Value> {
+                blocks.iter().map(|(_, block)| (*block).clone()).collect()
+            };
+            if values(&before) == values(&now) {
+                return None;
+            }
+            let mut new = now.iter().chain(&before);
+            let team = new.find(|block| !before.contains(block) || !now.contains(block));
+            let team = team.map_or("a team", |(shown, _)| shown);
+            Some(PolicyHalt {
+                source: team.to_owned(),
+                rule: key.to_owned(),
+                text: format!("restart mimir: {team} has changed `{key}`, which takes effect at the next start"),
+                remedy: "restart mimir, or the agent that runs it".to_owned(),
+            })
+        })
+    }
+
+    /// Returns the reason if it was not returned before.
+    pub(super) fn take_new_halt(&self, halt: Option<PolicyHalt>) -> Option<PolicyHalt> {
+        let reported = std::mem::replace(&mut *self.reported_halt.lock(), halt.clone());
+        halt.filter(|halt| reported.as_ref() != Some(halt))
+    }
+
+    fn changed(&self, current: &Config) -> Vec<&'static str> {
+        let initial = &self.initial.config;
         let differs = [
             ("audit", initial.audit != current.audit),
             ("approvals", initial.approvals != current.approvals),
@@ -123,9 +189,6 @@ impl RestartSettings {
             ("agent", initial.agent != current.agent),
         ];
         let differs = differs.into_iter().filter(|(_, differs)| *differs);
-        let changed: Vec<_> = differs.map(|(key, _)| key).collect();
-        let reported = std::mem::replace(&mut *self.reported.lock(), changed.clone());
-        let changed = changed.into_iter();
-        changed.filter(|key| !reported.contains(key)).collect()
+        differs.map(|(key, _)| key).collect()
     }
 }

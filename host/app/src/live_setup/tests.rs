@@ -39,6 +39,7 @@ async fn running_with<W: Future<Output = ()>>(
     std::fs::write(path.join("user/config.yml"), config).unwrap();
     let places = UserDirs {
         config: Some(path.join("user")),
+        team: vec![path.join("team.yml")],
         ..UserDirs::default()
     };
     let workspace = WorkspaceFolder::find(Some(&path.join("work"))).unwrap();
@@ -62,6 +63,11 @@ async fn running_with<W: Future<Output = ()>>(
 impl Running {
     fn config(&self, text: &str) {
         std::fs::write(self.folder.path().join("user/config.yml"), text).unwrap();
+    }
+
+    /// Writes a file of the administrator (`team.yml`) or the project.
+    fn write(&self, path: &str, text: &str) {
+        std::fs::write(self.folder.path().join(path), text).unwrap();
     }
 
     async fn read(&self) -> Outcome {
@@ -223,7 +229,7 @@ async fn live_setup_starts_before_plugins_are_described() {
 #[test]
 fn config_reload_names_settings_that_need_a_restart_once() {
     let config = |text: &str| serde_yaml::from_str::<Config>(text).unwrap();
-    let restart = RestartSettings::new(Config::default());
+    let restart = RestartSettings::new(MergedSettings::default());
     let later = |text: &str| restart.take_new(&config(text));
     assert!(later(ALLOWED).is_empty());
     let audit = "audit: {keep: 3}\n";
@@ -264,6 +270,83 @@ async fn secrets_that_a_project_adds_are_masked_at_once() {
         for _ in 0..20 {
             tokio::time::sleep(SOON).await;
             assert!(!reads().await.contains(escaped));
+        }
+    })
+    .await;
+}
+
+const TEAM: &str = "team.yml";
+const PROJECT: &str = "work/.mimir/config.yml";
+
+#[tokio::test]
+async fn team_rules_are_in_force_while_a_lower_file_is_not_valid() {
+    running(ALLOWED, async |running: Running| {
+        running.becomes(None).await;
+        running.write(PROJECT, "polcy: {}\n");
+        running.config("polcy: {}\n");
+        tokio::time::sleep(10 * SOON).await;
+        // The last valid files count.
+        assert!(running.read().await.is_ok());
+        running.write(TEAM, "policy: {deny: [read_file]}\n");
+        running.becomes(Some(ToolErrorCode::PolicyDenied)).await;
+        running.write(TEAM, "");
+        running.becomes(None).await;
+        // A valid file counts although another one is not.
+        running.config("policy: {deny: [read_file]}\n");
+        running.becomes(Some(ToolErrorCode::PolicyDenied)).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn calls_are_refused_while_a_team_file_is_not_valid() {
+    running(ALLOWED, async |running: Running| {
+        running.becomes(None).await;
+        running.write(TEAM, "polcy: {deny: [read_file]}\n");
+        running.becomes(Some(ToolErrorCode::PolicyDenied)).await;
+        let refused = running.read().await;
+        let error = refused.result().unwrap_err();
+        assert!(error.message.contains("cannot be read"), "{error}");
+        assert!(error.remedies.concat().contains("unknown key"), "{error:?}");
+        assert!(
+            running
+                .recorded()
+                .contains("calls are refused until they can")
+        );
+        // A change of other files does not lift it.
+        running.config(&format!("{ALLOWED}# changed\n"));
+        tokio::time::sleep(10 * SOON).await;
+        assert!(!running.read().await.is_ok());
+        running.write(TEAM, "policy: {deny: [git]}\n");
+        running.becomes(None).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn calls_are_refused_after_a_team_changed_what_needs_a_restart() {
+    let sandbox = "sandbox: {mode: container}\n";
+    running(ALLOWED, async |running: Running| {
+        running.becomes(None).await;
+        // The user's own change only waits for the next start.
+        running.config(&format!("{ALLOWED}{sandbox}"));
+        tokio::time::sleep(10 * SOON).await;
+        assert!(running.read().await.is_ok());
+        running.config(ALLOWED);
+        for changed in [sandbox, "audit: {durability: fsync}\n"] {
+            running.write(TEAM, changed);
+            running.becomes(Some(ToolErrorCode::PolicyDenied)).await;
+            let refused = running.read().await;
+            let error = refused.result().unwrap_err();
+            let key = changed.split(':').next().unwrap();
+            let wanted = format!("has changed `{key}`");
+            assert!(
+                error.message.contains("restart mimir") && error.message.contains(&wanted),
+                "{error}"
+            );
+            assert!(running.recorded().contains(&wanted));
+            running.write(TEAM, "");
+            running.becomes(None).await;
         }
     })
     .await;

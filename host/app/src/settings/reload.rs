@@ -1,5 +1,6 @@
 //! Reloading of config files that change while mimir runs. The metadata of the files is polled, and changed files are
-//! read again. An error is reported once, and the current settings stay in force.
+//! read again. An error is reported once, and the last valid content of the file stays in force, with the newest layers of
+//! teams. If a team's layer cannot be read, no settings are in force, because it may contain restrictions.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::teams;
 use crate::user_dirs::UserDirs;
 use crate::workspace::WorkspaceFolder;
 
-use super::{ConfigLocation, MergedSettings};
+use super::{ConfigFile, ConfigLocation, MergedSettings};
 
 /// Watcher of the config files, and of the files with accepted settings and grants.
 pub struct SettingsWatcher {
@@ -31,6 +32,8 @@ pub struct SettingsWatcher {
     /// True if a file was so recent at the last read that a later change may not show in its metadata.
     was_recent: bool,
     content: SettingsContent,
+    /// The last valid files of the user and the workspace.
+    last_valid: Vec<ConfigFile>,
     grants: String,
 }
 
@@ -60,18 +63,28 @@ impl WatchedFiles {
 
 /// A change of the settings or grants.
 pub struct SettingsChange {
-    /// The new settings, or the error of reading them; `None` if they are unchanged.
-    pub settings: Option<Result<(MergedSettings, Policy), ToolError>>,
-    /// True if the settings could not be read before.
+    /// The new settings; `None` if they are unchanged. In place of a file that is not valid, the last valid one counts.
+    pub settings: Option<(MergedSettings, Policy)>,
+    /// The new error of reading the settings.
+    pub fault: Option<ToolError>,
+    /// The error because of which no settings are in force: a team's layer cannot be read.
+    pub team_fault: Option<ToolError>,
+    /// True if a file could not be read before, and all can be read now.
     pub recovered: bool,
     /// True if the grants have changed.
     pub grants_changed: bool,
 }
 
-/// Last read state, for comparison; or the error.
-type SettingsContent = Result<ValidContent, String>;
+/// Last read state, for comparison.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct SettingsContent {
+    /// The settings in force; `None` if a team's layer could not be read.
+    in_force: Option<ValidContent>,
+    /// The error of reading the files.
+    fault: Option<String>,
+}
 
-/// Last read state without an error.
+/// The content of settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ValidContent {
     /// Path, digest and acceptance of each file.
@@ -117,7 +130,11 @@ impl SettingsWatcher {
             unsettled: None,
             deadline: deadline(settings),
             was_recent: false,
-            content: Ok(settings_content(settings)),
+            content: SettingsContent {
+                in_force: Some(settings_content(settings)),
+                fault: None,
+            },
+            last_valid: settings.lower_files(),
             grants: String::new(),
         };
         watched.grants = watched.grants();
@@ -130,7 +147,9 @@ impl SettingsWatcher {
         let now = self.files.stamps();
         if now == *self.files.seen() {
             self.unsettled = None;
-            if !self.was_recent && !self.is_past_deadline() {
+            // What a team's layer needs, such as a key file, is not watched.
+            let is_halted = self.content.in_force.is_none();
+            if !self.was_recent && !self.is_past_deadline() && !is_halted {
                 return None;
             }
         } else if self.unsettled.as_ref() != Some(&now) {
@@ -157,22 +176,48 @@ impl SettingsWatcher {
         let grants = self.grants();
         let grants_changed = grants != self.grants;
         self.grants = grants;
-        let settings = MergedSettings::read(&self.user_dirs, &self.workspace)
-            .and_then(|settings| settings.policy().map(|policy| (settings, policy)));
-        if let Ok((settings, _)) = &settings {
+        let (settings, fault, team_fault) = self.read_settings();
+        if let Some((settings, _)) = &settings {
             self.deadline = deadline(settings);
+            self.last_valid = settings.lower_files();
         }
-        let now = match &settings {
-            Ok((settings, _)) => Ok(settings_content(settings)),
-            Err(error) => Err(error.message.clone()),
+        let now = SettingsContent {
+            in_force: settings
+                .as_ref()
+                .map(|(settings, _)| settings_content(settings)),
+            fault: fault.as_ref().map(|error| error.message.clone()),
         };
         let before = std::mem::replace(&mut self.content, now);
-        let settings = (before != self.content).then_some(settings);
-        (settings.is_some() || grants_changed).then(|| SettingsChange {
-            recovered: before.is_err() && self.content.is_ok(),
-            settings,
+        let now = &self.content;
+        (before != *now || grants_changed).then(|| SettingsChange {
+            settings: settings.filter(|_| before.in_force != now.in_force),
+            recovered: before.fault.is_some() && now.fault.is_none(),
+            fault: fault.filter(|_| before.fault != now.fault),
+            team_fault,
             grants_changed,
         })
+    }
+
+    /// Reads the settings. Returns those in force, the error if a file is not valid, and the same error again if it
+    /// concerns a team's layer, so that no settings are in force.
+    fn read_settings(
+        &self,
+    ) -> (
+        Option<(MergedSettings, Policy)>,
+        Option<ToolError>,
+        Option<ToolError>,
+    ) {
+        let (user_dirs, workspace) = (&self.user_dirs, &self.workspace);
+        let read = MergedSettings::read(user_dirs, workspace)
+            .and_then(|settings| settings.policy().map(|policy| (settings, policy)));
+        let error = match read {
+            Ok(settings) => return (Some(settings), None, None),
+            Err(error) => error,
+        };
+        match MergedSettings::read_over_last_valid(user_dirs, workspace, &self.last_valid) {
+            Ok(settings) => (Some(settings), Some(error), None),
+            Err(error) => (None, Some(error.clone()), Some(error)),
+        }
     }
 
     fn approval_store(&self) -> Option<UserApprovalStore> {
@@ -278,13 +323,14 @@ mod tests {
         );
         std::fs::write(&path, "policy: {deny: [git, exec]}\n").unwrap();
         let change = settled(&mut watched).unwrap();
-        let (settings, _) = change.settings.unwrap().unwrap();
+        let (settings, _) = change.settings.unwrap();
         assert_eq!(settings.config.policy.deny, ["git", "exec"]);
         assert!(!change.recovered && !change.grants_changed);
         assert!(watched.check_for_change().is_none());
         std::fs::write(&path, "polcy: {}\n").unwrap();
-        let broken = settled(&mut watched).unwrap().settings.unwrap();
-        assert!(broken.unwrap_err().message.contains("unknown key"));
+        let broken = settled(&mut watched).unwrap();
+        assert!(broken.fault.unwrap().message.contains("unknown key"));
+        assert!(broken.settings.is_none() && broken.team_fault.is_none());
         for _ in 0..3 {
             assert!(
                 watched.check_for_change().is_none(),
@@ -296,13 +342,14 @@ mod tests {
             "policy: {rules: [{decision: deny, match: [{}], noMatch: [{}]}]}\n",
         )
         .unwrap();
-        let broken = settled(&mut watched).unwrap().settings.unwrap();
-        assert!(broken.is_err(), "a different error was not reported");
+        let broken = settled(&mut watched).unwrap();
+        assert!(broken.fault.is_some(), "a different error was not reported");
         std::fs::write(&path, "policy: {deny: [git, exec]}\n").unwrap();
         let recovered = settled(&mut watched).unwrap();
-        assert!(recovered.recovered && recovered.settings.unwrap().is_ok());
+        // The same rules were in force all the time.
+        assert!(recovered.recovered && recovered.settings.is_none());
         std::fs::remove_file(&path).unwrap();
-        let gone = settled(&mut watched).unwrap().settings.unwrap().unwrap();
+        let gone = settled(&mut watched).unwrap().settings.unwrap();
         assert!(gone.0.files.is_empty());
     }
 
@@ -332,12 +379,13 @@ mod tests {
         let (_folder, _path, mut watched) = watched("tools: {git: {approval: allow}}\n");
         assert!(settled(&mut watched).is_none());
         let approval_store = watched.approval_store().unwrap();
-        let digest = watched.content.clone().unwrap().files[0].1.clone();
+        let content = watched.content.clone().in_force.unwrap();
+        let digest = content.files[0].1.clone();
         approval_store
             .change(|approvals| approvals.settings.insert(digest))
             .unwrap();
         let accepted = settled(&mut watched).unwrap();
-        assert!(accepted.settings.unwrap().unwrap().0.withheld().is_empty());
+        assert!(accepted.settings.unwrap().0.withheld().is_empty());
         approval_store
             .change(|approvals| approvals.workspace.clear())
             .unwrap();

@@ -11,6 +11,7 @@ use mimir_script::ScriptFolder;
 use mimir_wasm::{LoadedTools, Toolbox, WasmHost};
 
 use super::missing_files::missing_files;
+use super::team_names::TeamToolNames;
 use super::{HostSetup, engines};
 use crate::approval_store::UserApprovalStore;
 use crate::browser;
@@ -79,7 +80,7 @@ impl HostSetup {
     }
 
     /// Combines the tools of all sources: applies prefixes and grants, adds the tool for workers, and leaves out tools
-    /// whose names are reserved for MCP servers.
+    /// whose names are reserved for MCP servers or teams.
     pub(crate) fn build_registry(&self, loaded: LoadedTools) -> LoadedRegistry {
         self.build_registry_for(loaded, None)
     }
@@ -130,8 +131,13 @@ impl HostSetup {
             &mut tools,
             &mut quarantined,
         );
-        let mut reserved = self.servers.servers().reserved();
+        let reserved = self.servers.servers().reserved();
+        let team_names = TeamToolNames::new(&self.settings.teams);
+        let mut reserved = reserved.with_team_tools(team_names.locations());
         reserved.remove_conflicts(&mut tools, &mut quarantined);
+        for (name, fault) in team_names.faults(&tools, &quarantined) {
+            reserved = reserved.with_tool_fault(&name, fault);
+        }
         if let Some(fault) = skill_fault {
             reserved = reserved.with_tool_fault(skills::LOAD_SKILL, fault);
         }
@@ -190,8 +196,10 @@ impl HostSetup {
             built_in && tool.name().as_str() == name && tool.definition.needs.tools.is_empty()
         };
         // The tools of a server that was contacted before are known without starting it.
-        let is_known_server_tool =
-            |tool: &Tool| tool.source == ToolSource::Mcp && tool.name().as_str() == name;
+        let is_of_team = TeamToolNames::new(&self.settings.teams).contains(name);
+        let is_known_server_tool = |tool: &Tool| {
+            !is_of_team && tool.source == ToolSource::Mcp && tool.name().as_str() == name
+        };
         let is_sufficient =
             |tool: &Tool| is_independent_built_in(tool) || is_known_server_tool(tool);
         if known.undescribed == 0 || known.tools.iter().any(is_sufficient) {

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use jiff::{SignedDuration, Timestamp};
 use mimir_core::config::Config;
 use mimir_core::grants::ToolsLock;
+use mimir_core::name_suggestions::snake;
 use mimir_core::policy::{EnforcedTools, OutdatedTeam};
 use mimir_core::registry::Quarantined;
 use mimir_core::{ToolError, ToolErrorCode};
@@ -167,6 +168,24 @@ impl TeamInForce {
             plugins: granted.collect(),
             ..ToolsLock::default()
         }
+    }
+
+    /// Returns the names of the team's tools with the location of each, as far as they are known without the components:
+    /// those of the grants, else the name of the file.
+    pub fn tool_names(&self) -> Vec<(String, String)> {
+        if !self.membership.shared_tools {
+            return Vec::new();
+        }
+        let names = self.bundle.tools.iter().flat_map(|tool| {
+            let location = format!("{}{}", self.location_prefix(), tool.file);
+            let stem = tool.file.trim_end_matches(".wasm");
+            let names: Vec<String> = match &tool.grant {
+                Some(grant) => grant.tools.keys().cloned().collect(),
+                None => vec![stem.to_owned(), snake(stem)],
+            };
+            names.into_iter().map(move |name| (name, location.clone()))
+        });
+        names.collect()
     }
 
     /// Reads a file of the bundle as text.

@@ -25,7 +25,7 @@ pub async fn run(globals: &GlobalOptions, watch: bool) -> CommandResult {
     report(printer, live.setup(), &live.snapshot())?;
     let follow = live.follow(CHECK_INTERVAL, |setup, update| match update {
         SetupUpdate::Snapshot { snapshot, .. } => report(printer, setup, &snapshot),
-        SetupUpdate::Broken(error) => printer.print_failure(&error),
+        SetupUpdate::Broken(error) | SetupUpdate::Halted(error) => printer.print_failure(&error),
     });
     tokio::select! {
         ended = follow => ended.map(|()| ExitReason::Done),

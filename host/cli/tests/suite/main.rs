@@ -124,6 +124,7 @@ mod team_attacks;
 mod team_authoring;
 mod team_bundles;
 mod team_members;
+mod team_servers;
 mod team_skills;
 // `mimir tools`: its output, compared with the screens of the specification.
 mod tools;

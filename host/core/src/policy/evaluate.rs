@@ -20,6 +20,7 @@ impl Policy {
         links: &LinkResolver<'_>,
         evaluation: &mut PolicyEvaluation,
     ) -> bool {
+        self.evaluate_halt(evaluation);
         let mut is_set_by_person = self.evaluate_tool_rules(tool, evaluation);
         for file in &self.files {
             let before = evaluation.reasons().len();

@@ -20,7 +20,9 @@ impl Policy {
         for tool in tools {
             if !file.can_disable(tool) {
                 let team = self.team_of(tool);
-                for (location, key) in file.disabling_settings(tool) {
+                let mut settings = file.disabling_settings(tool);
+                settings.extend(file.lowered_limits(tool));
+                for (location, key) in settings {
                     let name = tool.name();
                     unused.push(UnusedSetting {
                         location,

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
 use crate::config::{
     CacheSettings, Config, DeniedNetwork, ExecutionSettings, LabelSettings, LimitSettings,
     NetworkSettings, RetryBlock, ToolSettings,
@@ -144,14 +146,10 @@ pub(super) fn is_repeatable(tool: &Tool) -> bool {
 }
 
 impl Policy {
-    /// Returns the path rules for calls of a tool. The folders of skills that have to be checked are checked now.
+    /// Returns the path rules for calls of a tool.
     pub fn paths(&self, tool: &Tool) -> PathRules {
-        let checked = self.checked_skills.as_ref();
-        let checked = checked.map_or_else(Vec::new, |checked| checked.0.folders());
-        // Neither names of tools nor folders of skills contain spaces.
-        let key = [&[tool.name().to_string()], &*checked].concat().join(" ");
         let mut cache = self.paths.lock();
-        if let Some(rules) = cache.get(&key) {
+        if let Some(rules) = cache.get(tool.name().as_str()) {
             return rules.clone();
         }
         let files = || self.files.iter();
@@ -170,13 +168,12 @@ impl Policy {
         if revealed.peek().is_some() {
             rules = rules.and_then(|rules| rules.reveal(revealed));
         }
-        if !self.skill_folders.is_empty() || !checked.is_empty() {
-            let shown = self.skill_folders.iter().chain(&checked);
-            rules = rules.and_then(|rules| rules.show_skills(shown));
+        if !self.skill_folders.is_empty() {
+            rules = rules.and_then(|rules| rules.show_skills(&self.skill_folders));
         }
         // All rules were checked when the file was read. If one fails nevertheless, no path is reachable.
         let rules = rules.unwrap_or_else(|_| PathRules::hide_everything());
-        cache.insert(key, rules.clone());
+        cache.insert(tool.name().to_string(), rules.clone());
         rules
     }
 
@@ -301,7 +298,8 @@ impl Policy {
     }
 
     /// Returns the limits for a call of a tool: the configured limits, capped by a team's limits. Those for its compact
-    /// form apply where the tool has none of its own.
+    /// form apply where the tool has none of its own. For an enforced tool, files that cannot disable it do not lower the
+    /// defaults.
     pub fn limits(&self, tool: &Tool) -> Limits {
         let mut limits = self.limits;
         if self.settings.limits.time_ms.is_none() && !tool.definition.needs.commands.is_empty() {
@@ -324,9 +322,72 @@ impl Policy {
         if self.settings.limits.fuel.is_none() && !sets_fuel {
             limits.fuel = Limits::fuel_for_wall_time(limits.wall);
         }
-        let teams = self.team_files();
-        teams.fold(limits, |limits, team| {
+        if tool.enforced {
+            limits = limits.raised_to(least_limits(tool));
+        }
+        // Those of a file that cannot disable the tool are among the raised ones.
+        let teams = self.team_files().filter(|team| team.can_disable(tool));
+        teams.fold(limits, |mut limits, team| {
+            for (_, settings) in team.settings.restricting(tool) {
+                let timeout = settings.execution.wall();
+                limits.cap_wall(timeout, WallClockSetting::ExecutionTimeout);
+            }
             limits.tightest(team.settings.caps(tool))
         })
     }
+}
+
+/// Returns the limits that every call of a tool has if no file sets any. Only files that can disable an enforced tool
+/// lower them for it, because no call succeeds with 1 byte of output.
+fn least_limits(tool: &Tool) -> Limits {
+    let mut limits = Limits::default();
+    if !tool.definition.needs.commands.is_empty() {
+        limits.wall = Limits::WALL_WITH_COMMANDS;
+        limits.fuel = Limits::fuel_for_wall_time(limits.wall);
+    }
+    limits
+}
+
+impl PolicyFile {
+    /// Returns the location and the text of each setting that lowers a limit of a tool below its default.
+    pub(super) fn lowered_limits(&self, tool: &Tool) -> Vec<(String, String)> {
+        let settings = &self.settings;
+        let least = least_limits(tool);
+        let mut lowered = lowering_keys("limits", settings.limits, least);
+        for (name, block) in settings.restricting(tool) {
+            let key = format!("tools.{name}.limits");
+            lowered.extend(lowering_keys(&key, block.limits, least));
+            if block.execution.wall() < least.wall {
+                let key = format!("tools.{name}.execution.timeout");
+                lowered.push((key, block.execution.wall().as_millis().to_string()));
+            }
+        }
+        if let Some(longest) = settings.max_execution_time
+            && longest < least.wall
+        {
+            let key = "tools.maxExecutionTime".to_owned();
+            lowered.push((key, longest.as_millis().to_string()));
+        }
+        let lines = lowered.into_iter();
+        lines
+            .map(|(key, value)| (self.source.at(&key), format!("{key}: {value}")))
+            .collect()
+    }
+}
+
+/// Returns the keys of a block, with their values, that lower a limit below `least`.
+fn lowering_keys(block: &str, settings: LimitSettings, least: Limits) -> Vec<(String, String)> {
+    let Ok(Value::Object(keys)) = serde_json::to_value(settings) else {
+        return Vec::new();
+    };
+    let lowers = |key: &str, value: &Value| {
+        let single = json!({ key: value });
+        let single = serde_json::from_value::<LimitSettings>(single).unwrap_or_default();
+        let limits = single.over(least);
+        limits.raised_to(least) != limits
+    };
+    let lowering = keys.iter().filter(|(key, value)| lowers(key, value));
+    lowering
+        .map(|(key, value)| (format!("{block}.{key}"), value.to_string()))
+        .collect()
 }

@@ -1,19 +1,23 @@
-//! Tool names reserved for the configured servers: a rule for `mcp_x_go` applies to the server `x` only, whether the
-//! server is available or not.
+//! Reserved tool names: a rule for `mcp_x_go` applies to the server `x` only, and a rule for the name of a team's tool to
+//! this tool only, whether the server or the component is available or not.
 //!
-//! Out of scope: the list of servers.
+//! Out of scope: the lists of servers and of teams' tools.
 
-use super::Quarantined;
+use std::collections::BTreeMap;
+
+use super::{Quarantined, other_name};
 use crate::error::{ToolError, ToolErrorCode};
 use crate::tool::{Tool, ToolSource, ToolTrust};
 
-/// The name prefixes reserved for servers.
+/// The name prefixes reserved for servers, and the names reserved for teams' tools.
 #[derive(Debug, Clone, Default)]
 pub struct ReservedNames {
     /// The location of each server's tools, with the prefix of the tool names.
     servers: Vec<(String, String)>,
     /// The errors of servers whose tools are not available, by prefix.
     faults: Vec<(String, ToolError)>,
+    /// The location of each team's tool, by name.
+    team_tools: BTreeMap<String, String>,
     /// The errors of single tools that are not available, by name.
     tool_faults: Vec<(String, ToolError)>,
 }
@@ -26,6 +30,7 @@ impl ReservedNames {
         Self {
             servers: servers.filter(|(_, prefix)| !prefix.is_empty()).collect(),
             faults: Vec::new(),
+            team_tools: BTreeMap::new(),
             tool_faults: Vec::new(),
         }
     }
@@ -35,6 +40,13 @@ impl ReservedNames {
     pub fn with_faults(mut self, faults: impl IntoIterator<Item = (String, ToolError)>) -> Self {
         let faults = faults.into_iter();
         self.faults = faults.filter(|(prefix, _)| !prefix.is_empty()).collect();
+        self
+    }
+
+    /// Reserves the names of teams' tools, given with the location of each.
+    #[must_use]
+    pub fn with_team_tools(mut self, tools: BTreeMap<String, String>) -> Self {
+        self.team_tools = tools;
         self
     }
 
@@ -66,8 +78,22 @@ impl ReservedNames {
         (!has_longer_match).then_some(fault)
     }
 
-    /// Moves the tools whose names are reserved for another server to `quarantined`, with the reason.
+    /// Moves the tools whose names are reserved for another server or a team's tool to `quarantined`, with the reason.
     pub fn remove_conflicts(&self, tools: &mut Vec<Tool>, quarantined: &mut Vec<Quarantined>) {
+        tools.retain(|tool| {
+            let Some((name, location)) = self.team_tool_like(tool) else {
+                return true;
+            };
+            quarantined.push(Quarantined {
+                location: format!("{} ({})", tool.origin.location, tool.name()),
+                code: ToolErrorCode::AlreadyExists,
+                reason: format!(
+                    "the name `{name}` belongs to {location}; {}, or give the server another `prefix`",
+                    other_name(tool)
+                ),
+            });
+            false
+        });
         tools.retain(|tool| match self.reserving_server(tool) {
             None => true,
             Some((server, prefix)) => {
@@ -82,6 +108,16 @@ impl ReservedNames {
                 false
             }
         });
+    }
+
+    /// Returns the team's tool for which the name or an alias of a tool of the workspace or a server is reserved. A grant
+    /// does not lift this.
+    fn team_tool_like(&self, tool: &Tool) -> Option<(&String, &String)> {
+        if !matches!(tool.source, ToolSource::Custom | ToolSource::Mcp) {
+            return None;
+        }
+        let mut names = std::iter::once(tool.name()).chain(&tool.aliases);
+        names.find_map(|name| self.team_tools.get_key_value(name.as_str()))
     }
 
     /// Returns the other server, with its prefix, for which the name or an alias of the tool is reserved.

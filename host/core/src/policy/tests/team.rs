@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::decision::Decision;
 use crate::limits::Limits;
 use crate::pipeline::tests::tool;
-use crate::policy::{EnforcedTools, OutdatedTeam, Policy, PolicyFile};
+use crate::policy::{EnforcedTools, OutdatedTeam, Policy, PolicyFile, PolicyHalt};
 use crate::tool::{Tool, ToolName, ToolOrigin, ToolSource};
 
 fn config(value: Value) -> Config {
@@ -409,4 +409,78 @@ fn policy_check_names_settings_without_effect_because_of_a_team() {
         ),
         Vec::<String>::new()
     );
+}
+
+#[test]
+fn team_tool_that_is_enforced_keeps_the_default_limits() {
+    let policy = |team: Value, user: Value| {
+        let (team, user) = (config(team), config(user));
+        let mut merged = user.clone();
+        merged.under_team(&team, |_| true);
+        let team = PolicyFile::new(&team, "team Acme").unwrap();
+        let team = team
+            .as_team()
+            .disabling(EnforcedTools::At("team:acme/".to_owned()));
+        let own = PolicyFile::new(&user, "config.yml").unwrap();
+        Policy::from_files(&merged, vec![team, own])
+    };
+    let default = policy(json!({}), json!({})).limits(&shared(true));
+    for (user, key) in [
+        (json!({"limits": {"memoryMb": 1}}), "limits.memoryMb: 1"),
+        (json!({"limits": {"fuel": 1000}}), "limits.fuel: 1000"),
+        (
+            json!({"limits": {"callsPerMinute": 1}}),
+            "limits.callsPerMinute: 1",
+        ),
+        (
+            json!({"tools": {"alias": {"limits": {"outputBytes": 1}}}}),
+            "tools.alias.limits.outputBytes: 1",
+        ),
+        (
+            json!({"tools": {"sample": {"execution": {"timeout": 1}}}}),
+            "tools.sample.execution.timeout: 1",
+        ),
+        (
+            json!({"tools": {"maxExecutionTime": 1}}),
+            "tools.maxExecutionTime: 1",
+        ),
+    ] {
+        let policy = policy(json!({}), user);
+        assert_eq!(policy.limits(&shared(true)), default, "{key}");
+        // They count for other tools.
+        assert_ne!(policy.limits(&shared(false)), default, "{key}");
+        let found = policy.unused_rules(&[&shared(true)]);
+        let wanted = format!("{key} does not count for `sample`: team Acme enforces this tool.");
+        assert!(
+            found.iter().any(|line| line.ends_with(&wanted)),
+            "{found:?}"
+        );
+        assert_eq!(policy.unused_rules(&[&shared(false)]), [""; 0]);
+    }
+    // The team's own limits count, and higher ones of the user.
+    let team = json!({
+        "limits": {"memoryMb": 10},
+        "tools": {"sample": {"execution": {"timeout": 2000}}},
+    });
+    let user = json!({"limits": {"memoryMb": 1, "outputBytes": 100_000_000}});
+    let limits = policy(team, user).limits(&shared(true));
+    assert_eq!(limits.memory, 10 << 20);
+    assert_eq!(limits.wall, Duration::from_secs(2));
+    assert_eq!(limits.output_bytes, 100_000_000);
+}
+
+#[test]
+fn policy_halt_refuses_every_call_and_keeps_tools_listed() {
+    let user = json!({"tools": {"sample": {"approval": "allow"}}});
+    let policy = policy(json!({}), user);
+    assert_eq!(super::decision(&policy, &sample()), Decision::Allow);
+    let halted = policy.halted(PolicyHalt {
+        source: "team Acme".to_owned(),
+        rule: "sandbox".to_owned(),
+        text: "restart mimir".to_owned(),
+        remedy: "restart it".to_owned(),
+    });
+    assert_eq!(super::decision(&halted, &sample()), Decision::Deny);
+    assert!(halted.refusal(&sample()).is_some());
+    assert!(halted.is_listed(&sample()));
 }
