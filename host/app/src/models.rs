@@ -110,7 +110,7 @@ impl ModelFactory {
             )));
         }
         // The key of the provider is sent only to the host itself.
-        let settings = self.settings.without_project_hosts();
+        let settings = servers::without_project_network(&self.settings);
         let client = servers::client(&settings, &self.root, &chosen.url)?;
         let (vault, audit) = (Arc::clone(&self.vault), Arc::clone(&self.audit));
         let provider = ModelProvider::new(chosen.clone(), client, vault, audit);

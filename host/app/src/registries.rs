@@ -13,6 +13,7 @@ use mimir_net::{
 };
 use mimir_registry::{Credentials, RegistryClient};
 
+use crate::servers::without_project_network;
 use crate::settings::MergedSettings;
 use crate::setup::HostSetup;
 
@@ -91,7 +92,8 @@ pub fn registry_client_for(
     settings: &MergedSettings,
     root: &Path,
 ) -> Result<RegistryClient, ToolError> {
-    let policy = settings.policy()?;
+    // Passwords are sent to registries, so that a project must not redirect them.
+    let policy = without_project_network(settings).policy()?;
     let limits = RegistryClient::limits(MAX_COMPONENT_SIZE);
     let http = named_target_client(&policy, root, limits)?;
     let helper = DockerCredentialHelper::outside(root);

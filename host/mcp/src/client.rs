@@ -47,21 +47,22 @@ pub use description::{DescriptionStore, ServerAbilities, ServerDescription};
 pub use flags::find_flags;
 pub use input_broker::AllowedRequests;
 pub(crate) use listener::ResourceUpdate;
-pub(crate) use login_links::LinkOwner;
 pub use login_links::LoginLinks;
+pub(crate) use login_links::{LinkError, LinkOwner};
 pub(crate) use lookup::RemoteEntry;
 pub(crate) use oauth::provider_keys;
 pub use oauth::{
     CallbackError, LoginDetails, LoginPlan, LoginStore, LoginSummary, PendingLogin,
     RegistrationKind, login_secrets,
 };
-pub(crate) use oauth::{IdentityLogin, PendingIdentity, random_string};
+pub(crate) use oauth::{IdentityLogin, PendingIdentity, SharedRegistration, random_string};
 pub use package_runner::{PackageCommandError, PackageRequest, package_request};
 pub use program::stop_server_programs;
 pub(crate) use reader_tools::restore_output;
 pub use refused_hosts::RefusedHosts;
 pub(crate) use resource_library::ResourceLibrary;
-pub use server::{HttpClientFactory, ServerDeps};
+pub use server::{HttpClientFactory, ServerClientFactory, ServerDeps};
 pub use servers::{FAULT_RETRY_INTERVAL, McpServers, RunRequests, ServerTestReport, ServerTools};
 pub use spec::{ServerSpec, ServerTransport};
 pub use status::{ServerFault, ServerObserver, ServerState, ServerStatus};
+pub(crate) use user_login::login_step;

@@ -22,7 +22,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
-use crate::client::IdentityLogin;
+use crate::client::{IdentityLogin, SharedRegistration};
 use crate::metrics::MetricSource;
 use crate::server::{ClientSession, ToolServer};
 
@@ -36,7 +36,7 @@ mod session_manager;
 mod session_table;
 
 pub use identity::{IdentityOptions, is_user_id};
-pub use login_pages::{LoginRecorder, UserLogin};
+pub use login_pages::{LoginRecorder, UserLogin, UserLoginOutcome};
 
 use identity::{IdentityVerifier, TokenRejection};
 use leased_body::bind_to_session;
@@ -124,7 +124,9 @@ impl ToolServer {
             .extend(identity.as_ref().map(IdentityVerifier::host));
         let login_pages = identity
             .as_ref()
-            .and_then(|verifier| self.login_pages(verifier.resource(), &options));
+            .map(|verifier| self.login_pages(verifier.resource(), &options))
+            .transpose()?
+            .flatten();
         let sessions = Arc::new(BoundedSessionManager::new());
         let guard = RequestGuard::new(&options);
         let config = StreamableHttpServerConfig::default()
@@ -155,13 +157,17 @@ impl ToolServer {
 }
 
 impl ToolServer {
-    /// Creates the pages with which users log in at the servers behind this one, if there are any.
-    fn login_pages(&self, resource: &RequestTarget, options: &HttpOptions) -> Option<LoginPages> {
-        let (servers, options, recorder) = (
-            self.servers()?,
-            options.identity.as_ref()?,
-            options.login_recorder.clone(),
-        );
+    /// Creates the pages with which users log in at the servers behind this one, if there are any. Fails if the secret of
+    /// the client at the identity provider is not stored.
+    fn login_pages(
+        &self,
+        resource: &RequestTarget,
+        options: &HttpOptions,
+    ) -> Result<Option<LoginPages>, ToolError> {
+        let recorder = options.login_recorder.clone();
+        let (Some(servers), Some(options)) = (self.servers(), &options.identity) else {
+            return Ok(None);
+        };
         let login = IdentityLogin {
             issuer: options.issuer.clone(),
             resource: options.resource.clone(),
@@ -170,12 +176,24 @@ impl ToolServer {
             client_secret: options.client_secret.clone(),
             clients: Arc::clone(&options.clients),
             vault: servers.vault(),
+            registration: SharedRegistration::default(),
         };
-        LoginPages::new(resource, servers, login, recorder)
+        login.check()?;
+        Ok(LoginPages::new(resource, servers, login, recorder))
     }
 }
 
 impl HttpService {
+    /// Returns true if users cannot log in at the servers behind this one with links, because the URL of the resource is
+    /// plain http.
+    pub fn lacks_login_links(&self) -> bool {
+        let state = &self.0;
+        let servers = state.server.servers();
+        state.identity.is_some()
+            && state.login_pages.is_none()
+            && servers.is_some_and(|servers| servers.takes_logins())
+    }
+
     /// Ends all sessions and their calls, and waits until each call is in the audit log, for at most the given time.
     pub async fn close(&self, at_most: Duration) {
         (self.0.close)();

@@ -9,6 +9,7 @@ use mimir_core::{Content, Outcome, Schema, ToolError, ToolErrorCode};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, ResourceContents};
 use serde_json::{Value, json};
 
+use crate::client::login_step;
 use crate::untrusted_marks::{self, SchemaVocabulary};
 
 /// Key in a result's `_meta` for the code, label and receipt, and for masked and truncated parts, for which MCP has no
@@ -32,12 +33,17 @@ pub(crate) struct StructuredFormat<'a> {
     pub(crate) marks: UntrustedMarking,
 }
 
-/// Converts the outcome of a call to an MCP result.
-pub(crate) fn to_tool_result(outcome: &Outcome, structure: StructuredFormat<'_>) -> CallToolResult {
+/// Converts the outcome of a call to an MCP result. `login_url` is the URL of the link of mimir in the error, if there is
+/// one.
+pub(crate) fn to_tool_result(
+    outcome: &Outcome,
+    structure: StructuredFormat<'_>,
+    login_url: Option<&str>,
+) -> CallToolResult {
     let mark = untrusted_mark(outcome);
     let mut result = match outcome.result() {
         Ok(output) => success_result(output, mark.as_ref(), structure),
-        Err(error) => failure_result(error, mark.as_ref()),
+        Err(error) => failure_result(error, mark.as_ref(), login_url),
     };
     let mut meta = JsonObject::new();
     meta.insert(OUTCOME_META.to_owned(), outcome_meta(outcome));
@@ -81,7 +87,7 @@ fn success_result(
             result
         }
         Some(Err(error)) => {
-            let mut result = failure_result(&error, None);
+            let mut result = failure_result(&error, None, None);
             result.content.extend(content);
             result
         }
@@ -150,10 +156,25 @@ pub(crate) fn mark_resource(contents: &mut ResourceContents, mark: &UntrustedMar
     }
 }
 
-fn failure_result(error: &ToolError, mark: Option<&UntrustedMark>) -> CallToolResult {
+fn failure_result(
+    error: &ToolError,
+    mark: Option<&UntrustedMark>,
+    login_url: Option<&str>,
+) -> CallToolResult {
     let mut content = Vec::new();
     let mut message = error.to_string();
-    if !error.remedies.is_empty() {
+    // The step of the user is mimir's own text. Between the marks, a model would take it for text of the server, and not
+    // pass it on.
+    let step = login_url.map(login_step);
+    if let Some(step) = &step {
+        let rest = message.strip_suffix(step.as_str());
+        let rest = rest.and_then(|rest| rest.strip_suffix("; "));
+        if let Some(rest) = rest.map(str::to_owned) {
+            message = rest;
+        }
+    }
+    // A message with the step needs no reference to another one.
+    if step.is_none() && !error.remedies.is_empty() {
         // The remedy itself is withheld from the model, which could talk the user into it.
         message.push_str(match error.code {
             ToolErrorCode::ApprovalDenied
@@ -163,6 +184,9 @@ fn failure_result(error: &ToolError, mark: Option<&UntrustedMark>) -> CallToolRe
         });
     }
     push_text(&message, mark, &mut content);
+    if let Some(step) = step {
+        push_text(&format!("mimir: {step}"), None, &mut content);
+    }
     if let Some(details) = &error.details {
         push_text(&details.to_string(), mark, &mut content);
     }

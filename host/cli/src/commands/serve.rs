@@ -5,10 +5,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use mimir_core::ToolError;
 use mimir_core::audit::{AuditEvent, AuditSink as _, EventKind};
+use mimir_core::{ToolError, ToolErrorCode};
 use mimir_mcp::{
     ApprovalOptions, HttpOptions, IdentityOptions, LoginRecorder, SkillSource, ToolServer,
+    UserLoginOutcome,
 };
 use mimir_wasm::SystemClock;
 use parking_lot::Mutex;
@@ -134,6 +135,12 @@ async fn http(
     options.extra_metrics = Some(crate::serve::cache_metrics(live.host()));
     let (server, updater) = build_server(&live, refresh);
     let http = server.http(options)?;
+    if http.lacks_login_links() {
+        note(
+            "users get no links to log in at MCP servers, because the address of this server is plain http: \
+             set it with --resource and https; `mimir mcp login NAME --for-user ID` starts a login without a link",
+        );
+    }
     note(format_args!("mimir serves MCP at {url}"));
     let exit = Mutex::new(ExitReason::Done);
     let (stopped, is_stopped) = tokio::sync::oneshot::channel::<()>();
@@ -211,7 +218,7 @@ fn options(setup: &HostSetup, ip: IpAddr, args: &ServeArgs) -> CommandResult<Htt
 fn identity(setup: &HostSetup, args: ServeArgs, url: &str) -> Option<IdentityOptions> {
     let issuer = args.issuer?;
     // The keys of the provider decide who a user is, so that a project must not fetch them elsewhere.
-    let settings = setup.settings.without_project_hosts();
+    let settings = servers::without_project_network(&setup.settings);
     let root = setup.workspace.root().to_owned();
     Some(IdentityOptions {
         issuer,
@@ -226,13 +233,22 @@ fn identity(setup: &HostSetup, args: ServeArgs, url: &str) -> Option<IdentityOpt
     })
 }
 
-/// Returns the function that records the logins of users in the audit log, as `mimir mcp login` does.
+/// Returns the function that records the logins of users in the audit log, as `mimir mcp login` does, and the failed
+/// attempts.
 fn login_recorder(setup: &HostSetup) -> LoginRecorder {
     let audit = setup.audit();
     Arc::new(move |login| {
         let subject = login_subject(&login.server, Some(&login.user));
         let event = AuditEvent::new(EventKind::SecretSet, SystemTime::now()).with_subject(&subject);
-        let event = event.with_detail(&format!("from {}", login.issuer));
+        let event = match &login.outcome {
+            UserLoginOutcome::Stored { issuer } => event.with_detail(&format!("from {issuer}")),
+            UserLoginOutcome::OtherUser { opened_by } => event
+                .refused(ToolErrorCode::PermissionDenied)
+                .with_detail(&format!("the link was opened by {opened_by}, another user")),
+            UserLoginOutcome::Failed { code } => {
+                event.refused(*code).with_detail("the login has failed")
+            }
+        };
         if let Err(error) = audit.record(&event) {
             let why = mimir_core::text::visible(&error.to_string());
             note(format_args!("{} {why}", styled(BAD, "not recorded:")));

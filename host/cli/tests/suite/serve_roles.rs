@@ -88,6 +88,47 @@ fn workspace() -> tempfile::TempDir {
     home
 }
 
+/// The operator sees at the start that users get no links, and why; and that a secret is missing.
+#[test]
+fn serve_says_why_users_get_no_links_to_log_in() {
+    let home = workspace();
+    let servers = "mcp: {servers: {web: {url: 'http://127.0.0.1:1/mcp'}}}\n";
+    fs::write(config(home.path()).join("config.yml"), servers).unwrap();
+    let provider = Provider::open();
+    let note = "users get no links to log in at MCP servers";
+    let plain = [
+        "--issuer",
+        &provider.url,
+        "--resource",
+        "http://tools.example.com/mcp",
+    ];
+    let serving = Serving::start(home.path(), &plain);
+    assert_eq!(serving.said.matches(note).count(), 1, "{}", serving.said);
+    assert!(serving.said.contains("plain http"), "{}", serving.said);
+    let serving = serve(home.path(), &provider);
+    assert!(!serving.said.contains(note), "{}", serving.said);
+    let secret = [
+        "serve",
+        "--http",
+        "127.0.0.1:0",
+        "--issuer",
+        &provider.url,
+        "--resource",
+        RESOURCE,
+        "--client-id",
+        "mimir",
+        "--client-secret",
+        "${NOPE}",
+    ];
+    let (code, _, err) = run(home.path(), &secret);
+    assert_ne!(code, 0, "{err}");
+    assert!(
+        err.contains("--client-secret") && err.contains("`NOPE`"),
+        "{err}"
+    );
+    assert!(err.contains("mimir secrets set NOPE"), "{err}");
+}
+
 fn serve(home: &Path, provider: &Provider) -> Serving {
     let args = [
         "--issuer",

@@ -4,7 +4,7 @@
 //!
 //! Out of scope: the pages behind the links.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -27,6 +27,10 @@ const MAX_LINKS: usize = 4096;
 /// Maximum number of times that a link can be opened: each time costs requests to the identity provider.
 const MAX_OPENINGS: u32 = 20;
 
+/// Maximum number of times that the links of one user can be opened within the lifetime of a link. A user can get a new
+/// link for each call.
+const MAX_USER_OPENINGS: usize = 40;
+
 /// The links of a process. Clones share them.
 #[derive(Clone, Default)]
 pub struct LoginLinks(Arc<LinkTable>);
@@ -36,6 +40,8 @@ struct LinkTable {
     /// URL under which the pages are served; unset while they are not.
     base: OnceLock<String>,
     links: Mutex<HashMap<String, LinkEntry>>,
+    /// Times at which the links of each user were opened.
+    user_openings: Mutex<HashMap<String, VecDeque<Instant>>>,
     /// Notified when a login has succeeded.
     completed: watch::Sender<()>,
 }
@@ -53,6 +59,15 @@ pub(crate) struct LinkOwner {
     pub(crate) user: String,
     /// Name of the server.
     pub(crate) server: String,
+}
+
+/// Reason why a link cannot be opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LinkError {
+    /// The link is unknown, expired, or was opened too often.
+    NotValid,
+    /// The links of its user were opened too often.
+    TooMany,
 }
 
 /// A link for a user.
@@ -99,15 +114,41 @@ impl LoginLinks {
         Some(LoginLink { id, url })
     }
 
-    /// Returns the owner of a link that is opened. Fails for an unknown or expired link.
-    pub(crate) fn open(&self, id: &str) -> Option<LinkOwner> {
+    /// Returns true if a URL is that of a link that is in use.
+    pub(crate) fn has_url(&self, url: &str) -> bool {
+        let base = self.0.base.get().map(String::as_str);
+        let path = base.and_then(|base| url.strip_prefix(base));
+        let id = path.and_then(|path| path.strip_prefix("/login/"));
+        id.is_some_and(|id| self.owner(id).is_some())
+    }
+
+    /// Returns the owner of a link that is opened, and counts the opening for that user.
+    pub(crate) fn open(&self, id: &str) -> Result<LinkOwner, LinkError> {
         let mut links = self.0.links.lock();
-        let link = links.get_mut(id)?;
+        let link = links.get_mut(id).ok_or(LinkError::NotValid)?;
         if link.since.elapsed() >= LIFETIME || link.openings >= MAX_OPENINGS {
-            return None;
+            return Err(LinkError::NotValid);
+        }
+        if !self.count_opening(&link.owner.user) {
+            return Err(LinkError::TooMany);
         }
         link.openings += 1;
-        Some(link.owner.clone())
+        Ok(link.owner.clone())
+    }
+
+    /// Counts an opening for a user. Returns false if there were too many.
+    fn count_opening(&self, user: &str) -> bool {
+        let mut all = self.0.user_openings.lock();
+        all.retain(|_, times| times.back().is_some_and(|at| at.elapsed() < LIFETIME));
+        let times = all.entry(user.to_owned()).or_default();
+        while times.front().is_some_and(|at| at.elapsed() >= LIFETIME) {
+            times.pop_front();
+        }
+        let fits = times.len() < MAX_USER_OPENINGS;
+        if fits {
+            times.push_back(Instant::now());
+        }
+        fits
     }
 
     /// Returns the owner of a link that is in use. Fails for an unknown or expired link.
@@ -176,7 +217,7 @@ mod tests {
         assert_eq!(links.owner(&link.id), Some(owner));
         tokio::time::advance(LIFETIME - FRESH).await;
         assert_eq!(links.owner(&link.id), None);
-        assert_eq!(links.open(&link.id), None);
+        assert_eq!(links.open(&link.id), Err(LinkError::NotValid));
     }
 
     #[tokio::test(start_paused = true)]
@@ -184,9 +225,9 @@ mod tests {
         let links = links();
         let link = links.offer("alice", "s").unwrap();
         for _ in 0..MAX_OPENINGS {
-            assert!(links.open(&link.id).is_some());
+            assert!(links.open(&link.id).is_ok());
         }
-        assert_eq!(links.open(&link.id), None);
+        assert_eq!(links.open(&link.id), Err(LinkError::NotValid));
         assert_ne!(links.offer("alice", "s").unwrap().id, link.id);
         let other = links.offer("bob", "s").unwrap();
         let waiting = links.wait(&link.id);
@@ -197,6 +238,47 @@ mod tests {
         links.complete(&link.id);
         assert!(waiting.await);
         assert_eq!(links.owner(&link.id), None);
+    }
+
+    /// A user who repeats calls to get new links cannot make mimir send requests without end.
+    #[tokio::test(start_paused = true)]
+    async fn login_links_of_a_user_open_a_limited_number_of_times() {
+        let links = links();
+        let mut opened = 0;
+        let refused = loop {
+            let link = links.offer("alice", "s").unwrap();
+            match links.open(&link.id) {
+                Ok(_) => opened += 1,
+                Err(error) => break error,
+            }
+            assert!(opened <= MAX_USER_OPENINGS, "{opened}");
+        };
+        assert_eq!((refused, opened), (LinkError::TooMany, MAX_USER_OPENINGS));
+        let other = links.offer("alice", "t").unwrap();
+        assert_eq!(links.open(&other.id), Err(LinkError::TooMany));
+        let bob = links.offer("bob", "s").unwrap();
+        assert!(links.open(&bob.id).is_ok());
+        tokio::time::advance(LIFETIME).await;
+        let fresh = links.offer("alice", "s").unwrap();
+        assert!(links.open(&fresh.id).is_ok());
+    }
+
+    #[tokio::test]
+    async fn login_link_is_recognized_by_its_url() {
+        let links = links();
+        let link = links.offer("alice", "s").unwrap();
+        assert!(links.has_url(&link.url));
+        for other in [
+            format!("https://evil.example/login/{}", link.id),
+            format!("{}x", link.url),
+            "https://mimir.example/login/".to_owned(),
+            String::new(),
+        ] {
+            assert!(!links.has_url(&other), "{other}");
+        }
+        links.complete(&link.id);
+        assert!(!links.has_url(&link.url));
+        assert!(!LoginLinks::default().has_url(&link.url));
     }
 
     #[tokio::test(start_paused = true)]

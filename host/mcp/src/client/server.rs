@@ -45,8 +45,8 @@ pub struct ServerDeps {
     pub vault: Arc<dyn Vault>,
     /// Stores descriptions of servers.
     pub store: Arc<dyn DescriptionStore>,
-    /// Creates HTTP clients that reach only one URL.
-    pub client: Arc<HttpClientFactory>,
+    /// Creates the HTTP clients of servers.
+    pub client: Arc<ServerClientFactory>,
     /// Stores logins.
     pub logins: Arc<dyn LoginStore>,
     /// The links with which users of a shared mimir log in.
@@ -61,6 +61,18 @@ pub struct ServerDeps {
 
 /// Creates an HTTP client that reaches only the given URL. Fails if the URL is not allowed.
 pub type HttpClientFactory = dyn Fn(&str) -> Result<HostClient, ToolError> + Send + Sync;
+
+/// Creates an HTTP client for requests with the credentials of the server with this name, which reaches only the given URL:
+/// that of the server, or of its authorization server. Fails if the URL is not allowed.
+pub type ServerClientFactory = dyn Fn(&str, &str) -> Result<HostClient, ToolError> + Send + Sync;
+
+impl ServerDeps {
+    /// Returns the factory of the HTTP clients of a server.
+    pub(super) fn clients_of(&self, server: &str) -> Arc<HttpClientFactory> {
+        let (client, server) = (Arc::clone(&self.client), server.to_owned());
+        Arc::new(move |url| client(&server, url))
+    }
+}
 
 /// Maximum backoff between two attempts to start a failing server.
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
@@ -485,7 +497,7 @@ impl RemoteServer {
                 let reached = http_transport::HttpServerParams {
                     url,
                     headers,
-                    client: (self.deps.client)(url).map_err(ConnectError::Failed)?,
+                    client: (self.deps.client)(name, url).map_err(ConnectError::Failed)?,
                     vault: &**vault,
                     bearer: BearerAuth::new(name, url, headers, oauth, key, &self.deps),
                 };

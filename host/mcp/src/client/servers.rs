@@ -351,6 +351,12 @@ impl McpServers {
         &self.deps.links
     }
 
+    /// Returns true if there is a server at which users can log in.
+    pub(crate) fn takes_logins(&self) -> bool {
+        let servers = self.servers.lock();
+        servers.values().any(|server| server.spec.takes_logins())
+    }
+
     /// Returns the secrets that are passed to servers.
     pub(crate) fn vault(&self) -> Arc<dyn Vault> {
         Arc::clone(&self.deps.vault)

@@ -55,15 +55,16 @@ pub(super) async fn log_in_for_call(
             return Ok(());
         }
     }
-    let step = format!(
-        "open {} in a browser to log in, then repeat the call",
-        link.url
-    );
-    let mut error = with_step(error, &step);
+    let mut error = with_step(error, &login_step(&link.url));
     if let Some(details) = &mut error.details {
         details["url"] = link.url.into();
     }
     Err(error)
+}
+
+/// Returns the step of a user who gets a link.
+pub(crate) fn login_step(url: &str) -> String {
+    format!("open {url} in a browser to log in, then repeat the call")
 }
 
 fn with_step(mut error: ToolError, step: &str) -> ToolError {

@@ -238,8 +238,8 @@ impl IdentityVerifier {
         self.verify_token(bearer_token(headers)?).await
     }
 
-    /// Returns true if a token was issued for the user with this id. Fails if the token is not accepted.
-    pub(super) async fn is_token_of(&self, token: &str, user: &str) -> Result<bool, ToolError> {
+    /// Returns the id of the user for whom a token was issued. Fails if the token is not accepted.
+    pub(super) async fn user_of_token(&self, token: &str) -> Result<String, ToolError> {
         let verified = self.verify_token(token).await;
         let verified = verified.map_err(|rejection| {
             let why = match rejection {
@@ -254,7 +254,7 @@ impl IdentityVerifier {
                 "the identity provider issued a token that is not accepted: {why}"
             ))
         })?;
-        Ok(verified.principal.id == user)
+        Ok(verified.principal.id)
     }
 
     async fn verify_token(&self, token: &str) -> Result<VerifiedToken, TokenRejection> {

@@ -16,8 +16,8 @@ use ::http::header::{
     SET_COOKIE,
 };
 use ::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
-use mimir_core::ToolError;
 use mimir_core::network::{RequestTarget, UrlScheme};
+use mimir_core::{ToolError, ToolErrorCode};
 use parking_lot::Mutex;
 use subtle::ConstantTimeEq as _;
 use tokio::time::Instant;
@@ -25,8 +25,8 @@ use tokio::time::Instant;
 use super::identity::IdentityVerifier;
 use super::{BoxedResponse, text_response};
 use crate::client::{
-    CallbackError, IdentityLogin, LinkOwner, LoginLinks, McpServers, PendingIdentity, PendingLogin,
-    random_string,
+    CallbackError, IdentityLogin, LinkError, LinkOwner, LoginLinks, McpServers, PendingIdentity,
+    PendingLogin, random_string,
 };
 
 /// Path prefix of the pages.
@@ -40,21 +40,44 @@ const DONE: &str = "done/";
 /// Lifetime of a step, for the browser's cookie, too.
 const LIFETIME: Duration = Duration::from_secs(10 * 60);
 
-/// Maximum number of steps that wait for a browser. The oldest one is removed first.
-const MAX_STEPS: usize = 1024;
+/// Maximum number of steps that wait for a browser: of one link, of one user, and of all users. The oldest one is removed
+/// first, so that a user who opens many links ends only steps of their own.
+const MAX_STEPS_OF_LINK: usize = 4;
+const MAX_STEPS_OF_USER: usize = 8;
+const MAX_STEPS: usize = 4096;
 
-/// A login of a user that has succeeded.
+/// A login of a user in a browser that has succeeded or failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserLogin {
-    /// Id of the user.
+    /// Id of the link's user.
     pub user: String,
     /// Name of the server.
     pub server: String,
-    /// The authorization server.
-    pub issuer: String,
+    /// The outcome.
+    pub outcome: UserLoginOutcome,
 }
 
-/// Receives the logins of users, for the audit log.
+/// Outcome of a login in a browser.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UserLoginOutcome {
+    /// The login was stored.
+    Stored {
+        /// The authorization server.
+        issuer: String,
+    },
+    /// The link was opened by another user, so that nothing was changed.
+    OtherUser {
+        /// Id of the other user.
+        opened_by: String,
+    },
+    /// The identity provider or the authorization server did not accept the login.
+    Failed {
+        /// The code of the error.
+        code: ToolErrorCode,
+    },
+}
+
+/// Receives the logins of users and the failed attempts, for the audit log.
 pub type LoginRecorder = Arc<dyn Fn(&UserLogin) + Send + Sync>;
 
 /// The pages, and the steps that wait for a browser.
@@ -71,6 +94,8 @@ pub(super) struct LoginPages {
 /// A step of a login, which the callback with its state completes.
 struct LoginStep {
     link: String,
+    /// Id of the link's user.
+    user: String,
     /// Value of the cookie of the browser.
     browser: String,
     since: Instant,
@@ -95,9 +120,20 @@ enum PageOutcome {
 enum PageError {
     /// The link or the step is unknown, used, expired, or of another browser.
     NotValid,
-    /// The browser is used by someone else than the link's user.
-    OtherUser,
+    /// The links of the user were opened too often.
+    TooMany,
+    /// The browser is used by someone else than the link's user: the user with this id.
+    OtherUser(String),
     Failed(ToolError),
+}
+
+impl From<LinkError> for PageError {
+    fn from(error: LinkError) -> Self {
+        match error {
+            LinkError::NotValid => Self::NotValid,
+            LinkError::TooMany => Self::TooMany,
+        }
+    }
 }
 
 impl From<ToolError> for PageError {
@@ -120,8 +156,8 @@ impl LoginPages {
         if !is_confidential {
             return None;
         }
-        let path = resource.url().path();
-        let path = path.strip_suffix(super::ENDPOINT).unwrap_or_default();
+        let path = resource.url().path().trim_end_matches('/');
+        let path = path.strip_suffix(super::ENDPOINT).unwrap_or(path);
         let base = format!("{}{path}", resource.origin());
         let links = servers.login_links().clone();
         links.enable(&base);
@@ -159,7 +195,7 @@ impl LoginPages {
 
     /// Sends a browser that opens a link to the identity provider.
     async fn open_link(&self, id: &str) -> Result<PageOutcome, PageError> {
-        self.links.open(id).ok_or(PageError::NotValid)?;
+        let owner = self.links.open(id)?;
         let redirect = format!("{}{PREFIX}{IDENTITY}", self.base);
         let pending = self.identity.begin(&redirect).await?;
         let (url, state) = (pending.url().to_owned(), pending.state().to_owned());
@@ -169,6 +205,7 @@ impl LoginPages {
             state,
             LoginStep {
                 link: id.to_owned(),
+                user: owner.user,
                 browser,
                 since: Instant::now(),
                 awaited: AwaitedCallback::Identity(Box::new(pending)),
@@ -194,29 +231,60 @@ impl LoginPages {
             return Err(PageError::NotValid);
         }
         let owner = self.links.owner(&step.link).ok_or(PageError::NotValid)?;
+        let outcome = self
+            .complete_step(step, page, callback, &owner, verifier)
+            .await;
+        match &outcome {
+            Err(PageError::OtherUser(opened_by)) => {
+                let opened_by = opened_by.clone();
+                self.record(&owner, UserLoginOutcome::OtherUser { opened_by });
+            }
+            Err(PageError::Failed(error)) => {
+                self.record(&owner, UserLoginOutcome::Failed { code: error.code });
+            }
+            _ => {}
+        }
+        outcome
+    }
+
+    /// Completes a step with its callback.
+    async fn complete_step(
+        &self,
+        step: LoginStep,
+        page: &str,
+        callback: &str,
+        owner: &LinkOwner,
+        verifier: &IdentityVerifier,
+    ) -> Result<PageOutcome, PageError> {
         match step.awaited {
             AwaitedCallback::Identity(pending) if page == IDENTITY => {
                 let token = self.identity.token(*pending, callback).await?;
-                if !verifier.is_token_of(&token, &owner.user).await? {
-                    return Err(PageError::OtherUser);
+                let user = verifier.user_of_token(&token).await?;
+                if user != owner.user {
+                    return Err(PageError::OtherUser(user));
                 }
-                self.begin_login(step.link, step.browser, &owner).await
+                self.begin_login(step.link, step.browser, owner).await
             }
             AwaitedCallback::Server(pending) if page == done_page(&owner.server) => {
                 let code = pending.code(callback).map_err(CallbackError::into_error)?;
                 let login = pending.finish(&code).await?;
                 self.links.complete(&step.link);
-                if let Some(recorder) = &self.recorder {
-                    recorder(&UserLogin {
-                        user: owner.user,
-                        server: owner.server.clone(),
-                        issuer: login.issuer,
-                    });
-                }
-                Ok(PageOutcome::Done(owner.server))
+                let issuer = login.issuer;
+                self.record(owner, UserLoginOutcome::Stored { issuer });
+                Ok(PageOutcome::Done(owner.server.clone()))
             }
             // The callback for one server was passed to another.
             _ => Err(PageError::NotValid),
+        }
+    }
+
+    fn record(&self, owner: &LinkOwner, outcome: UserLoginOutcome) {
+        if let Some(recorder) = &self.recorder {
+            recorder(&UserLogin {
+                user: owner.user.clone(),
+                server: owner.server.clone(),
+                outcome,
+            });
         }
     }
 
@@ -240,6 +308,7 @@ impl LoginPages {
             state,
             LoginStep {
                 link,
+                user: owner.user.clone(),
                 browser,
                 since: Instant::now(),
                 awaited: AwaitedCallback::Server(Box::new(pending)),
@@ -251,12 +320,13 @@ impl LoginPages {
     fn await_callback(&self, state: String, step: LoginStep) {
         let mut steps = self.steps.lock();
         steps.retain(|_, step| step.since.elapsed() < LIFETIME);
-        if steps.len() >= MAX_STEPS {
-            let oldest = steps.iter().min_by_key(|(_, step)| step.since);
-            if let Some(state) = oldest.map(|(state, _)| state.clone()) {
-                steps.remove(&state);
-            }
-        }
+        make_room(&mut steps, MAX_STEPS_OF_LINK, |other| {
+            other.link == step.link
+        });
+        make_room(&mut steps, MAX_STEPS_OF_USER, |other| {
+            other.user == step.user
+        });
+        make_room(&mut steps, MAX_STEPS, |_| true);
         steps.insert(state, step);
     }
 
@@ -307,7 +377,11 @@ impl LoginPages {
                 StatusCode::BAD_REQUEST,
                 "This link is not valid: it was used or has expired, or the login was begun in another browser. Repeat the call in your client to get a new one.".to_owned(),
             ),
-            Err(PageError::OtherUser) => {
+            Err(PageError::TooMany) => (
+                StatusCode::TOO_MANY_REQUESTS,
+                "Your links were opened too often. Wait 10 minutes, and repeat the call in your client to get a new one.".to_owned(),
+            ),
+            Err(PageError::OtherUser(_)) => {
                 tracing::warn!("a login link was opened by another user than its own");
                 (
                     StatusCode::FORBIDDEN,
@@ -323,6 +397,25 @@ impl LoginPages {
             }
         };
         page_response(status, &text)
+    }
+}
+
+/// Removes the oldest of the steps that `is_counted` selects until there are fewer than `max`.
+fn make_room(
+    steps: &mut HashMap<String, LoginStep>,
+    max: usize,
+    is_counted: impl Fn(&LoginStep) -> bool,
+) {
+    loop {
+        let counted = || steps.iter().filter(|(_, step)| is_counted(step));
+        if counted().count() < max {
+            return;
+        }
+        let oldest = counted().min_by_key(|(_, step)| step.since);
+        let Some(state) = oldest.map(|(state, _)| state.clone()) else {
+            return;
+        };
+        steps.remove(&state);
     }
 }
 

@@ -369,7 +369,20 @@ pub(super) fn convert_outcome(
         schema: tool.and_then(|tool| tool.definition.output_schema.as_ref()),
         marks: snapshot.policy.untrusted_marking(),
     };
-    Ok(result::to_tool_result(outcome, structure))
+    Ok(result::to_tool_result(
+        outcome,
+        structure,
+        login_url(server, outcome),
+    ))
+}
+
+/// Returns the URL of the link in the error of a call, if it is one of this server. Tools choose the details of their
+/// errors.
+fn login_url<'a>(server: &ToolServer, outcome: &'a Outcome) -> Option<&'a str> {
+    let error = outcome.result().err()?;
+    let url = error.details.as_ref()?.get("url")?.as_str()?;
+    let links = server.servers()?.login_links();
+    links.has_url(url).then_some(url)
 }
 
 /// Returns the trace context of a request if it is valid: version, trace id, span id and flags in hex.

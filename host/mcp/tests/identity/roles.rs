@@ -78,14 +78,19 @@ impl<'a> Member<'a> {
             .collect()
     }
 
-    /// Calls a tool and returns the text of the result or the error.
+    /// Calls a tool and returns the texts of the result or the error.
     pub(super) async fn call(&self, tool: &str) -> String {
+        let texts = self.call_for_texts(tool).await;
+        texts.join("\n")
+    }
+
+    /// Calls a tool and returns each text of the result or the error.
+    pub(super) async fn call_for_texts(&self, tool: &str) -> Vec<String> {
         let reply = self.send(call(tool)).await;
-        let result = &reply["result"];
-        match result["content"][0]["text"].as_str() {
-            Some(text) => text.to_owned(),
-            None => reply.to_string(),
-        }
+        let content = reply["result"]["content"].as_array();
+        let content = content.unwrap_or_else(|| panic!("{reply}")).iter();
+        let texts = content.filter_map(|part| part["text"].as_str());
+        texts.map(str::to_owned).collect()
     }
 }
 

@@ -190,7 +190,7 @@ pub fn servers(
         launcher: Arc::new(NoPrograms),
         vault: Arc::new(TestVault),
         store: Arc::clone(notes) as Arc<_>,
-        client: Arc::new(reach),
+        client: Arc::new(|_, url| reach(url)),
         logins: Arc::clone(logins) as Arc<_>,
         root: Arc::from(std::path::Path::new("/work")),
     });

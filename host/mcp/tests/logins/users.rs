@@ -101,6 +101,34 @@ async fn login_of_each_user_is_its_own() {
     assert_eq!(left, expected);
 }
 
+/// Returns the scopes that the login of this user would request.
+async fn requested_scopes(fixture: &LoginFixture, user: &str) -> Vec<String> {
+    let plan = fixture.servers.plan_for_user("s", Some(user)).await;
+    plan.unwrap().unwrap().facts().scopes.clone()
+}
+
+/// The scopes that one user's call needs are not requested by the logins of others, and calls of others do not discard
+/// them.
+#[tokio::test]
+async fn missing_scopes_of_a_user_are_those_of_this_user() {
+    let fixture = LoginFixture::new().await;
+    log_in(&fixture, None).await;
+    let upstream = upstream(&fixture).await;
+    log_in(&fixture, Some(ALICE)).await;
+    fixture.set(|behavior| behavior.needs = Some("admin:all"));
+    let outcome = call_for(&upstream, Some(ALICE)).await;
+    let error = outcome.result().unwrap_err();
+    assert!(error.message.contains("admin:all"), "{error}");
+    assert_eq!(requested_scopes(&fixture, ALICE).await, ["admin:all"]);
+    assert_eq!(requested_scopes(&fixture, BOB).await, [""; 0]);
+    // A call of a user without a login is rejected with another challenge.
+    assert!(call_for(&upstream, Some(BOB)).await.result().is_err());
+    assert_eq!(requested_scopes(&fixture, ALICE).await, ["admin:all"]);
+    // The login with the scopes discards only the own challenge.
+    log_in(&fixture, Some(BOB)).await;
+    assert_eq!(requested_scopes(&fixture, ALICE).await, ["admin:all"]);
+}
+
 /// The token of each user is renewed and masked like that of the owner.
 #[tokio::test]
 async fn login_of_a_user_is_renewed_and_masked() {

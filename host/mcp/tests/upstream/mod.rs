@@ -491,7 +491,7 @@ impl Upstream {
             vault: Arc::new(OneSecretVault(secret)),
             store: descriptions,
             root: Arc::from(std::path::Path::new("/work space")),
-            client: Arc::new(|_| panic!("no server is reached over HTTP")),
+            client: Arc::new(|_, _| panic!("no server is reached over HTTP")),
             logins: Arc::new(crate::logins::Memory::default()),
         });
         let config: Config = serde_json::from_value(json!({"mcp": {"servers": servers}})).unwrap();

@@ -367,8 +367,8 @@ impl BearerAuth {
             return Err(TokenError::Expired(login_error("it cannot be renewed")));
         };
         let endpoint = check_url(&login.token_endpoint, "token endpoint", &self.url);
-        let endpoint =
-            endpoint.and_then(|endpoint| OauthEndpoint::new(endpoint, &*self.deps.client));
+        let clients = self.deps.clients_of(&self.server);
+        let endpoint = endpoint.and_then(|endpoint| OauthEndpoint::new(endpoint, &*clients));
         let endpoint = endpoint.map_err(failed)?;
         let secret = login.client.secret(&self.oauth, &*self.deps.vault);
         let secret = secret.map_err(failed)?;

@@ -119,7 +119,7 @@ pub(crate) async fn plan_login(
         url,
     };
     let challenge = target.fetch_challenge(headers, &spec.name).await?;
-    let clients = &*deps.client;
+    let clients = &*deps.clients_of(&spec.name);
     let expected_issuer = oauth.issuer.as_deref();
     let resource =
         metadata::fetch_resource(&target.url, &challenge, expected_issuer, clients).await?;
@@ -214,7 +214,7 @@ impl LoginTarget {
             HeaderValue::from_static(http_transport::ACCEPTED_TYPES),
         );
         let probe = Bytes::from_static(PROBE.as_bytes());
-        let endpoint = OauthEndpoint::new(self.url.clone(), &*self.deps.client)?;
+        let endpoint = OauthEndpoint::new(self.url.clone(), &*self.deps.clients_of(server))?;
         let response = endpoint.post_for_head(request_headers, probe).await?;
         let current = match response.status() {
             StatusCode::UNAUTHORIZED => BearerChallenge::from_headers(response.headers()),
@@ -246,13 +246,14 @@ impl LoginPlan {
     /// Starts the login: the callback goes to `redirect`, an address on this machine or of this server.
     pub async fn begin(self, redirect: &str) -> Result<PendingLogin, ToolError> {
         let (facts, issuer, target) = (&self.facts, &self.issuer, &self.target);
+        let clients = target.deps.clients_of(&facts.server);
         let client = registration::resolve_client(
             facts.registration,
             &target.oauth,
             issuer,
             redirect,
             &facts.scopes,
-            &*target.deps.client,
+            &*clients,
         );
         let client = client.await?;
         let request = AuthorizationRequest::new(
@@ -295,7 +296,8 @@ impl PendingLogin {
             target,
         } = self.plan;
         let LoginTarget { deps, url, .. } = &target;
-        let token = OauthEndpoint::new(issuer.token.clone(), &*deps.client)?;
+        let clients = deps.clients_of(&facts.server);
+        let token = OauthEndpoint::new(issuer.token.clone(), &*clients)?;
         let secret = self.client.secret(&target.oauth, &*deps.vault)?;
         let request = TokenRequest {
             endpoint: &token,
@@ -361,7 +363,7 @@ async fn revoke(
     };
     let endpoint = OauthEndpoint::new(
         check_url(endpoint, "revocation endpoint", url)?,
-        &*deps.client,
+        &*deps.clients_of(&login.server),
     )?;
     let secret = login.client.secret(oauth, &*deps.vault as &dyn Vault)?;
     let request = TokenRequest {

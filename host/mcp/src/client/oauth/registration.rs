@@ -2,7 +2,8 @@
 //! or a client registered for this login.
 //!
 //! mimir registers a client for each login and never reuses it: if the authorization server had deleted the client, the
-//! user would see only an error page. A client is never used at another authorization server.
+//! user would see only an error page. A client is never used at another authorization server. The client at the identity
+//! provider of a shared mimir is used again for a while: see [`super::identity_login`].
 
 use mimir_core::ToolError;
 use mimir_core::config::McpOauthSettings;

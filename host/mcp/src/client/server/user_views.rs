@@ -51,7 +51,10 @@ impl RemoteServer {
                 all: Arc::clone(&self.deps.logins),
                 user: user.to_owned(),
             }),
-            store: Arc::new(DescriptionsOfUser(Arc::clone(&self.deps.store))),
+            store: Arc::new(DescriptionsOfUser {
+                all: Arc::clone(&self.deps.store),
+                user: user.to_owned(),
+            }),
             observer: Arc::new(()),
             ..self.deps.clone()
         };
@@ -110,17 +113,36 @@ impl LoginStore for LoginsOfUser {
 }
 
 /// The stored descriptions for a user's connection, which does not change what the owner has approved. Only the
-/// challenge of the server is stored, because the next login needs its scopes.
-struct DescriptionsOfUser(Arc<dyn DescriptionStore>);
+/// challenge of the server is stored, because the next login needs its scopes. Each user has challenges of their own:
+/// otherwise, one user's calls would choose the scopes that another one's login requests.
+struct DescriptionsOfUser {
+    all: Arc<dyn DescriptionStore>,
+    user: String,
+}
+
+impl DescriptionsOfUser {
+    /// Returns the key of the user's challenge, or `None` for an id that cannot be part of a file name.
+    fn challenge_key(&self, key: &str) -> Option<String> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        let is_usable = !self.user.is_empty() && self.user.bytes().all(is_plain);
+        is_usable.then(|| format!("{key}.{}", self.user))
+    }
+}
 
 impl DescriptionStore for DescriptionsOfUser {
     fn read(&self, key: &str) -> Option<String> {
-        self.0.read(key)
+        if is_challenge_key(key) {
+            self.all.read(&self.challenge_key(key)?)
+        } else {
+            self.all.read(key)
+        }
     }
 
     fn write(&self, key: &str, text: &str) {
-        if is_challenge_key(key) {
-            self.0.write(key, text);
+        if is_challenge_key(key)
+            && let Some(key) = self.challenge_key(key)
+        {
+            self.all.write(&key, text);
         }
     }
 }
