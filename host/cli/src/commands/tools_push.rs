@@ -85,6 +85,8 @@ async fn read_content(setup: &HostSetup, args: &ToolsPushArgs) -> CommandResult<
         version: facts.version.clone(),
         artifact: wasm_artifact::pack(&component, &facts),
         facts: Some(facts),
+        files: Vec::new(),
+        left_out: Vec::new(),
     })
 }
 
@@ -184,6 +186,8 @@ fn read_catalog(path: &Path) -> CommandResult<PushedContent> {
         version: None,
         artifact,
         facts: None,
+        files: Vec::new(),
+        left_out: Vec::new(),
     })
 }
 

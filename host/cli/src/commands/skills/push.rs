@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use mimir_core::ToolError;
 use mimir_core::text::visible;
 
 use crate::args::{GlobalOptions, SkillsPushArgs};
@@ -17,12 +18,15 @@ pub async fn run(globals: &GlobalOptions, args: &SkillsPushArgs) -> CommandResul
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     check_reference(&args.reference)?;
     let SkillContent { files, document } = read_content(&setup, &args.source).await?;
+    let (files, left_out) = files.without_private_files();
     let artifact = skill_artifact(&files, &document)?;
     let content = PushedContent {
         version: skill_version(&document),
         name: document.name,
         artifact,
         facts: None,
+        files: files.iter().map(|(path, _)| path.to_owned()).collect(),
+        left_out,
     };
     let options = PushOptions {
         reference: &args.reference,
@@ -38,7 +42,12 @@ async fn read_content(setup: &HostSetup, source: &Path) -> CommandResult<SkillCo
     if let Some(name) = source.to_str().filter(|_| !source.exists())
         && mimir::skills::check_name(name).is_ok()
     {
-        return Ok(setup.skills().find(name)?.content?);
+        // What no person has accepted is not published in the name of the user.
+        let skill = setup.skills().usable_skill(name).map_err(|error| {
+            let message = format!("nothing was pushed: {}", error.message);
+            ToolError::new(error.code, message).with_remedies(error.remedies)
+        })?;
+        return Ok(skill.content);
     }
     match SkillSourceName::parse(source)? {
         source @ (SkillSourceName::Folder(_) | SkillSourceName::File(_)) => {

@@ -12,13 +12,14 @@ use super::installed_sources::{InstalledSources, SourceComparison};
 use super::source_snapshot::SourceSnapshot;
 use super::source_watch::source_files;
 use crate::arguments::quote_for_shell;
+use crate::output::note;
 use mimir::setup::HostSetup;
 
 /// Maximum number of newer files in an error.
 const SHOWN_FILES: usize = 3;
 
-/// Fails if the component of a plugin in `.mimir/tools` is not the build of the current sources. `path` is what the user
-/// calls the plugin, and `built` the file of the component.
+/// Fails if the component of a plugin in `.mimir/tools` is known not to be the build of the current sources. `path` is
+/// what the user calls the plugin, and `built` the file of the component.
 ///
 /// # Errors
 ///
@@ -46,7 +47,6 @@ pub fn check_build_of(
             let why = format!("{shown} was replaced after it was built");
             return Err(outdated(why));
         }
-        // The file of a colleague, or of an earlier version of mimir: only the times tell.
         SourceComparison::Unknown => {}
     }
     let recorded = sources.sources_of(&file_name);
@@ -60,11 +60,25 @@ pub fn check_build_of(
         Some(SourceSnapshot::read(root)?.digest().sha256 == recorded.sha256)
     });
     let newer = newer_files(&plugin.watched, built);
-    let is_current = is_current.unwrap_or(newer.is_empty());
-    if is_current {
-        return Ok(());
+    match is_current {
+        Some(true) => Ok(()),
+        Some(false) => Err(outdated(changed(&shown, &newer))),
+        // The file of a colleague, or of an earlier version of mimir. A checkout sets the times in any order.
+        None => {
+            note_unknown(&shown, &newer);
+            Ok(())
+        }
     }
-    Err(outdated(changed(&shown, &newer)))
+}
+
+/// Warns that a component may be older than its sources, of which nothing is recorded.
+fn note_unknown(shown: &str, newer: &[PathBuf]) {
+    if !newer.is_empty() {
+        note(format_args!(
+            "Whether {shown} is the build of the current sources is not known: it was not built here, and its sources \
+             have later times. `mimir tools build` makes sure."
+        ));
+    }
 }
 
 /// Fails if a component file in `.mimir/tools` was built from sources that have changed since. A file whose sources are
@@ -90,13 +104,17 @@ pub fn check_build_file(
     let recorded = sources.sources_of(&file_name);
     let watched = recorded.map_or(entry, |recorded| &recorded.root);
     let newer = newer_files(watched, built);
-    let is_current = recorded
-        .and_then(|recorded| Some(SourceSnapshot::read(watched)?.digest() == *recorded))
-        .unwrap_or(newer.is_empty());
-    if is_current {
-        return Ok(());
-    }
+    let is_current =
+        recorded.and_then(|recorded| Some(SourceSnapshot::read(watched)?.digest() == *recorded));
     let shown = setup.workspace.display_path(built);
+    match is_current {
+        Some(true) => return Ok(()),
+        Some(false) => {}
+        None => {
+            note_unknown(&shown, &newer);
+            return Ok(());
+        }
+    }
     let path = if watched.is_dir() { watched } else { entry };
     let path = setup.workspace.display_path(path);
     Err(outdated(changed(&shown, &newer), Path::new(&path)))

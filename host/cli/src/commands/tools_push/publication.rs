@@ -1,5 +1,6 @@
 //! Publishing of an artifact in a registry, for all commands that push: tags that exist, the signature, and the report.
 
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use jiff::Timestamp;
@@ -29,6 +30,10 @@ pub struct PushedContent {
     pub artifact: NewArtifact,
     /// The facts of a component, for the artifact with another time of the build. `None` for other content.
     pub facts: Option<ComponentFacts>,
+    /// The paths of the files of a skill.
+    pub files: Vec<String>,
+    /// The paths of its hidden and secret files, which are not published.
+    pub left_out: Vec<String>,
 }
 
 /// The options of a push.
@@ -52,6 +57,15 @@ struct PushReport {
     version: Option<String>,
     digest: String,
     tags: Vec<String>,
+    /// The digests of further tags whose manifests differ from the first in the time of the build.
+    #[serde(rename = "otherDigests", skip_serializing_if = "BTreeMap::is_empty")]
+    other_digests: BTreeMap<String, String>,
+    /// The files in the content.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    files: Vec<String>,
+    /// Files that are not published.
+    #[serde(rename = "leftOut", skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     signer: Option<String>,
     /// The state of the signature in the registry; missing if it could not be read.
@@ -108,7 +122,7 @@ pub fn check_reference(reference: &OciReference) -> CommandResult<()> {
 pub async fn publish(
     printer: ResultPrinter,
     setup: &HostSetup,
-    mut content: PushedContent,
+    content: PushedContent,
     options: &PushOptions<'_>,
 ) -> CommandResult {
     // Before the push, so that a wrong password leaves nothing unsigned behind.
@@ -122,26 +136,29 @@ pub async fn publish(
     let mut existing = Vec::new();
     for reference in &references {
         let same = existing_artifact(&client, reference, &content, options.replaces).await?;
-        existing.push(same.is_some());
-        // Further tags get the same manifest.
-        if let Some(same) = same {
-            content.artifact = same;
-        }
+        existing.push(same);
     }
-    let unchanged = existing.iter().all(|existing| *existing);
-    let artifact = &content.artifact;
-    let digest = artifact.digest().map_err(ToolError::from)?;
-    let mut is_signed = false;
-    for (reference, existing) in references.iter().zip(existing) {
-        if !existing {
+    let unchanged = existing.iter().all(Option::is_some);
+    // New tags get the same manifest as one that exists.
+    let for_new_tags = existing.iter().flatten().next();
+    let for_new_tags = for_new_tags.unwrap_or(&content.artifact).clone();
+    let mut digests = Vec::new();
+    for (reference, existing) in references.iter().zip(&existing) {
+        let artifact = existing.as_ref().unwrap_or(&for_new_tags);
+        let digest = artifact.digest().map_err(ToolError::from)?;
+        if existing.is_none() {
             let pushed = client.push(reference, artifact).await;
             pushed.map_err(ToolError::from)?;
         }
-        if let (Some(key), false) = (&key, is_signed) {
+        // Tags that exist may have manifests that differ in the time of the build.
+        if let Some(key) = key.as_ref().filter(|_| !digests.contains(&digest)) {
             sign(setup, &client, reference, &digest, key).await?;
-            is_signed = true;
         }
+        digests.push(digest);
     }
+    let Some(digest) = digests.first().cloned() else {
+        return Err(CommandFailure::usage("a push needs a tag"));
+    };
     let existing_state = match &key {
         Some(_) => None,
         None => Some(existing_signature(setup, options.reference, &digest).await),
@@ -150,6 +167,7 @@ pub async fn publish(
         None => Some("signed"),
         Some(state) => state.as_ref().ok().map(SignatureState::as_str),
     };
+    let size = content.size();
     let report = PushReport {
         pushed: options.reference.to_string(),
         digest: digest.to_string(),
@@ -157,9 +175,17 @@ pub async fn publish(
             .iter()
             .filter_map(|reference| reference.tag().map(str::to_owned))
             .collect(),
+        other_digests: references
+            .iter()
+            .zip(&digests)
+            .filter(|(_, other)| **other != digest)
+            .filter_map(|(reference, other)| Some((reference.tag()?.to_owned(), other.to_string())))
+            .collect(),
+        files: content.files,
+        left_out: content.left_out,
         signer: key.map(|key| key.verifying_key().id()),
         signature,
-        bytes: content.size(),
+        bytes: size,
         unchanged,
         name: content.name,
         version: content.version,
@@ -211,7 +237,20 @@ fn print(printer: ResultPrinter, report: &PushReport) -> CommandResult<()> {
         {
             writeln!(out, "  further tags: {}", further.join(", "))?;
         }
-        writeln!(out, "  digest: {}", report.digest)
+        writeln!(out, "  digest: {}", report.digest)?;
+        for (tag, digest) in &report.other_digests {
+            writeln!(out, "  digest of {tag}: {digest}")?;
+        }
+        for (what, files) in [
+            ("files", &report.files),
+            ("left out, hidden and secret files", &report.left_out),
+        ] {
+            if !files.is_empty() {
+                let files = mimir_core::text::visible(&files.join(", "));
+                writeln!(out, "  {what}: {files}")?;
+            }
+        }
+        Ok(())
     })
 }
 

@@ -111,7 +111,7 @@ fn tools_push_refuses_a_build_that_is_older_than_its_sources() {
     // It can be pushed as what it is.
     let (code, _, err) = push(".mimir/tools/words.wasm", &["--force"]);
     assert_eq!(code, 0, "{err}");
-    // Without a record, the times decide.
+    // Without a record, as in a clone, the times tell nothing: a checkout writes the files in any order.
     let record = work.path().join(".mimir/state/built.json");
     assert!(fs::read_to_string(&record).unwrap().contains("sources"));
     fs::remove_file(&record).unwrap();
@@ -122,7 +122,102 @@ fn tools_push_refuses_a_build_that_is_older_than_its_sources() {
         .append(true)
         .open(work.path().join("words/new.js"));
     new.unwrap().set_modified(later).unwrap();
-    refused("words", "new.js changed after it was built");
+    let (code, out, err) = push("words", &[]);
+    assert!(code == 0 && err.contains("is not known"), "{out}{err}");
+}
+
+#[test]
+fn tools_push_signs_the_manifest_of_each_tag() {
+    let work = RegistryWorkspace::new();
+    work.key("acme");
+    work.configure(&work.trust("acme"));
+    let component = plugin::search();
+    let first = work.push(&component, "1", &[]);
+    // The same component with another time of the build, as after a checkout.
+    let mut manifest = work.registry.manifest("acme/prob:1");
+    let time = "2020-01-01T00:00:00Z";
+    manifest["annotations"]["org.opencontainers.image.created"] = time.into();
+    let config = manifest["config"]["digest"].as_str().unwrap().to_owned();
+    let config = work.registry.with(|content| content.blobs[&config].clone());
+    let mut config: Value = serde_json::from_slice(&config).unwrap();
+    config["created"] = time.into();
+    let config = serde_json::to_vec(&config).unwrap();
+    let media_type = manifest["config"]["mediaType"].as_str().unwrap().to_owned();
+    manifest["config"] = work.registry.put_blob(&media_type, &config);
+    let second = work.registry.put_manifest("acme/prob:2", &manifest);
+    assert_ne!(first, second);
+
+    let (code, out, err) = work.try_push(&component, "1", &["--tag", "2", "--sign", "acme"]);
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.contains(&format!("digest: {first}")), "{out}");
+    assert!(out.contains(&format!("digest of 2: {second}")), "{out}");
+    for tag in ["1", "2"] {
+        let (code, _, err) = work.add(tag, &["--force"]);
+        assert!(code == 0 && err.contains("signed by acme"), "{tag}: {err}");
+    }
+    assert_eq!(work.registry.digest("acme/prob:1"), first);
+    assert_eq!(work.registry.digest("acme/prob:2"), second);
+}
+
+#[test]
+fn skills_push_by_name_publishes_only_accepted_content() {
+    let work = RegistryWorkspace::new();
+    work.key("acme");
+    let skill = work.path().join(".mimir/skills/forms");
+    fs::create_dir_all(&skill).unwrap();
+    let document = "---\nname: forms\ndescription: Fills forms.\n---\nDo it.\n";
+    fs::write(skill.join("SKILL.md"), document).unwrap();
+    let reference = work.registry.reference("acme/forms:1");
+    let push = ["skills", "push", "forms", &reference, "--sign", "acme"];
+    let refused = || {
+        let (code, out, err) = work.run_with_password(&push);
+        assert_eq!(code, 3, "{out}{err}");
+        assert!(err.contains("mimir skills trust forms"), "{err}");
+        assert!(work.registry.requests().is_empty());
+    };
+    refused();
+    let accept = || {
+        let (_, info) = work.json(&["skills", "info", "forms"]);
+        let digest = info["digest"].as_str().unwrap().to_owned();
+        let (code, _, err) = work.run(&["skills", "trust", "forms", "--digest", &digest]);
+        assert_eq!(code, 0, "{err}");
+    };
+    accept();
+    fs::write(skill.join("more.md"), "Do more.").unwrap();
+    refused();
+    accept();
+    let (code, out, err) = work.run_with_password(&push);
+    assert!(code == 0 && out.contains("SKILL.md, more.md"), "{out}{err}");
+}
+
+#[test]
+fn skills_push_leaves_out_hidden_and_secret_files() {
+    let work = RegistryWorkspace::new();
+    let skill = work.path().join("forms");
+    fs::create_dir_all(skill.join("scripts")).unwrap();
+    let document = "---\nname: forms\ndescription: Fills forms.\n---\nDo it.\n";
+    fs::write(skill.join("SKILL.md"), document).unwrap();
+    fs::write(skill.join("scripts/a.py"), "print(1)").unwrap();
+    for private in [".env", "scripts/server.pem"] {
+        fs::write(skill.join(private), "hunter2").unwrap();
+    }
+    let reference = work.registry.reference("acme/forms:1");
+    let (code, pushed) = work.json(&["skills", "push", "./forms", &reference]);
+    assert_eq!(code, 0, "{pushed}");
+    assert_eq!(pushed["files"], json!(["SKILL.md", "scripts/a.py"]));
+    assert_eq!(pushed["leftOut"], json!([".env", "scripts/server.pem"]));
+    let (code, out, err) = work.run(&["skills", "push", "./forms", &reference]);
+    assert!(
+        code == 0 && out.contains(".env, scripts/server.pem"),
+        "{out}{err}"
+    );
+    let user = RegistryWorkspace::with_registry(work.registry.clone());
+    let (code, added) = user.json(&["skills", "add", &reference]);
+    assert_eq!(code, 0, "{added}");
+    let installed = user.path().join(".mimir/skills/forms");
+    assert!(installed.join("scripts/a.py").is_file());
+    assert!(!installed.join(".env").exists());
+    assert!(!installed.join("scripts/server.pem").exists());
 }
 
 #[test]
