@@ -71,7 +71,7 @@ pub(super) async fn run(
     if let Some(budget) = stage.snapshot.policy.caller_budget() {
         stage.slots.count_caller(&call, &budget, now)?;
     }
-    stage.slots.count_call(&call, now)?;
+    stage.slots.count_call(&call, &stage.snapshot.policy, now)?;
     let _change = stage.results.watch_changes(&tool);
     let deadline = call.deadline().clone();
     let stored = lookup.map(|lookup| (lookup, call.for_next_attempt()));

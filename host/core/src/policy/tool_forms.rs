@@ -14,7 +14,7 @@ use crate::error::{ToolError, ToolErrorCode};
 use crate::registry::Registry;
 use crate::tool::{Tool, ToolGroup, ToolSource};
 
-use super::argument_forms;
+use super::{Policy, argument_forms};
 
 /// The compact tool.
 pub(super) const COMPACT: &str = "file_operations";
@@ -75,6 +75,21 @@ pub(super) fn is_operation_of(tool: &Tool, compact: &str) -> bool {
         _ => false,
     };
     is_operation && tool.source == ToolSource::BuiltIn
+}
+
+impl Policy {
+    /// Returns the key of the setting that limits the calls per minute of a tool to `max`. That of its compact form counts
+    /// if the tool has none of its own.
+    pub(crate) fn calls_per_minute_key(&self, tool: &Tool, max: u32) -> String {
+        let teams = self.team_files().map(|file| &file.settings);
+        let mut each = std::iter::once(&self.settings)
+            .chain(teams)
+            .flat_map(|settings| settings.restricting(tool));
+        match each.find(|(_, settings)| settings.limits.calls_per_minute == Some(max)) {
+            Some((name, _)) => format!("tools.{name}.limits.callsPerMinute"),
+            None => "limits.callsPerMinute".to_owned(),
+        }
+    }
 }
 
 /// The part of these names before the action.

@@ -77,7 +77,9 @@ impl<'a> CallAttempts<'a> {
         let clock = &self.stage.ports.clock;
         let at = clock.instant() + retries.delay(self.count - 1);
         // The error says more than a timeout during the delay.
-        if next.deadline().is_over_at(at) || self.stage.slots.count_call(next, at).is_err() {
+        let policy = &self.stage.snapshot.policy;
+        if next.deadline().is_over_at(at) || self.stage.slots.count_call(next, policy, at).is_err()
+        {
             return false;
         }
         let detail = format!("attempt {} of {}", self.count, retries.max + 1);

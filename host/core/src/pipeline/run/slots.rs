@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use crate::error::{ToolError, ToolErrorCode};
 use crate::limits::Limits;
 use crate::pipeline::Approved;
-use crate::policy::CallerBudget;
+use crate::policy::{CallerBudget, Policy};
 
 mod queue;
 
@@ -33,14 +33,19 @@ struct RecentCalls(VecDeque<Instant>);
 impl RecentCalls {
     /// Adds a call. Returns false if there were `max` calls in the last minute.
     fn try_add(&mut self, max: u32, now: Instant) -> bool {
-        while self.0.front().is_some_and(|at| is_over(*at, now)) {
-            self.0.pop_front();
-        }
-        let fits = self.0.len() < max as usize;
+        let fits = self.fits(max, now);
         if fits {
             self.0.push_back(now);
         }
         fits
+    }
+
+    /// Returns true if there were fewer than `max` calls in the last minute.
+    fn fits(&mut self, max: u32, now: Instant) -> bool {
+        while self.0.front().is_some_and(|at| is_over(*at, now)) {
+            self.0.pop_front();
+        }
+        self.0.len() < max as usize
     }
 }
 
@@ -115,21 +120,44 @@ impl CallSlots {
         queue
     }
 
-    /// Counts the call. Fails if the tool has reached its limit of calls per minute.
-    pub(super) fn count_call(&self, call: &Approved, now: Instant) -> Result<(), ToolError> {
-        let Some(max) = call.limits().calls_per_minute else {
-            return Ok(());
+    /// Counts the call for the tool, and if it is a compact form, for the tool with the same effect: calls of both forms
+    /// share the limit of an operation. Fails if one of the two has reached its limit of calls per minute.
+    pub(super) fn count_call(
+        &self,
+        call: &Approved,
+        policy: &Policy,
+        now: Instant,
+    ) -> Result<(), ToolError> {
+        // The limits of the call are the tightest of both forms, and of the tools whose effects it has.
+        let of_call = call.limits().calls_per_minute;
+        let forms = match &call.checked.equivalent_tool {
+            None => vec![(call.tool(), of_call)],
+            Some(operation) => {
+                let of_compact = policy.limits(call.tool()).calls_per_minute;
+                vec![(operation, of_call), (call.tool(), of_compact)]
+            }
         };
-        let name = call.tool().name();
+        let limited = forms.into_iter();
+        let limited: Vec<_> = limited
+            .filter_map(|(tool, max)| Some((tool, max?)))
+            .collect();
         let mut recent_calls = self.recent_calls.lock();
-        let recent = recent_calls.entry(name.to_string()).or_default();
-        if !recent.try_add(max, now) {
-            return Err(ToolError::new(
-                ToolErrorCode::LimitExceeded,
-                format!(
-                    "`{name}` has reached its limit of {max} calls per minute (limits.callsPerMinute); try again later"
-                ),
-            ));
+        for (tool, max) in &limited {
+            let name = tool.name();
+            let recent = recent_calls.entry(name.to_string()).or_default();
+            if !recent.fits(*max, now) {
+                let key = policy.calls_per_minute_key(tool, *max);
+                return Err(ToolError::new(
+                    ToolErrorCode::LimitExceeded,
+                    format!(
+                        "`{name}` has reached its limit of {max} calls per minute ({key}); try again later"
+                    ),
+                ));
+            }
+        }
+        for (tool, _) in &limited {
+            let recent = recent_calls.entry(tool.name().to_string()).or_default();
+            recent.0.push_back(now);
         }
         Ok(())
     }

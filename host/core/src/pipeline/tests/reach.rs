@@ -269,6 +269,56 @@ async fn equivalent_tool_form_obeys_settings_of_the_other() {
     );
 }
 
+/// An operation has one limit of calls per minute, whatever form of the tool is called, and each operation has its own.
+#[tokio::test]
+async fn equivalent_tool_forms_share_the_calls_per_minute_of_an_operation() {
+    let tools = || {
+        vec![
+            built_in("file_operations"),
+            built_in("read_file"),
+            built_in("write_file"),
+        ]
+    };
+    let operation = |operation: &str| {
+        call(
+            "file_operations",
+            json!({"operation": operation, "path": "a", "content": "x"}),
+        )
+    };
+    let read = || call("read_file", json!({"path": "a"}));
+    let limited = bench(
+        tools(),
+        json!({"tools": {"read_file": {"limits": {"callsPerMinute": 2}}}}),
+        ApprovalAnswer::Once,
+    );
+    for one in [read(), operation("read")] {
+        assert_eq!(code(&limited.pipeline.call(one).await), None);
+    }
+    for one in [operation("read"), read()] {
+        let outcome = limited.pipeline.call(one).await;
+        let error = outcome.result().unwrap_err();
+        assert_eq!(error.code, ToolErrorCode::LimitExceeded, "{error}");
+        let expected = "`read_file` has reached its limit of 2 calls per minute (tools.read_file.limits.callsPerMinute)";
+        assert!(error.message.starts_with(expected), "{error}");
+    }
+    for _ in 0..3 {
+        assert_eq!(code(&limited.pipeline.call(operation("write")).await), None);
+    }
+    // The limit of the compact form counts all of its calls together, too.
+    let compact = bench(
+        tools(),
+        json!({"tools": {"file_operations": {"limits": {"callsPerMinute": 2}}}}),
+        ApprovalAnswer::Once,
+    );
+    for one in ["read", "write"] {
+        assert_eq!(code(&compact.pipeline.call(operation(one)).await), None);
+    }
+    let outcome = compact.pipeline.call(operation("read")).await;
+    let error = outcome.result().unwrap_err();
+    let expected = "`file_operations` has reached its limit of 2 calls per minute (tools.file_operations.limits.callsPerMinute)";
+    assert!(error.message.starts_with(expected), "{error}");
+}
+
 #[tokio::test]
 async fn equivalent_tool_form_opt_out_omits_audited_arguments() {
     for (fine, compact, kept) in [
