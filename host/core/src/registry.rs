@@ -16,6 +16,9 @@ pub use reserved::ReservedNames;
 
 use newer_names::NewerNames;
 
+/// Maximum number of missing files that an error names.
+const MAX_MISSING_FILES: usize = 3;
+
 /// A file, or one tool of a file, that was left out of the registry, with the reason. The other tools stay usable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Quarantined {
@@ -171,11 +174,42 @@ impl Registry {
                 return ToolError::new(ToolErrorCode::NotFound, message).with_remedies([reason.clone()]);
             }
             let near = did_you_mean(name, self.names.keys().map(String::as_str));
+            let (missing, remedies) = self.missing_files();
             ToolError::new(
                 ToolErrorCode::NotFound,
-                format!("unknown tool `{shown}`.{near} `mimir tools list` shows all."),
+                format!("unknown tool `{shown}`.{near} `mimir tools list` shows all.{missing}"),
             )
+            .with_remedies(remedies)
         })
+    }
+
+    /// Returns a sentence about the files of tools that are missing, which an unknown tool may be in, and what a person can
+    /// do about them. Both are empty without such files.
+    fn missing_files(&self) -> (String, Vec<String>) {
+        let missing = self.quarantined.iter().filter(|left_out| {
+            left_out.code == ToolErrorCode::FileNotFound && !left_out.location.contains(" (")
+        });
+        let missing: Vec<&Quarantined> = missing.collect();
+        let shown = missing.iter().take(MAX_MISSING_FILES);
+        let files = shown
+            .clone()
+            .map(|left_out| crate::text::visible(crate::text::prefix(&left_out.location, 100)));
+        let files: Vec<String> = files.collect();
+        let mut remedies: Vec<String> = shown.map(|left_out| left_out.reason.clone()).collect();
+        remedies.dedup();
+        let more = match missing.len().saturating_sub(MAX_MISSING_FILES) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let text = match files.as_slice() {
+            [] => String::new(),
+            [file] => format!(" It may be in the file {file}, which is missing."),
+            _ => format!(
+                " It may be in one of these files, which are missing: {}{more}.",
+                files.join(", ")
+            ),
+        };
+        (text, remedies)
     }
 
     /// Returns the file or the tool that was left out under this name.

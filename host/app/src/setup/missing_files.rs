@@ -7,7 +7,7 @@ use mimir_core::{Quarantined, ToolErrorCode};
 use super::HostSetup;
 
 /// Beginning of the locations of installed files.
-const TOOLS_PREFIX: &str = ".mimir/tools/";
+pub const TOOLS_PREFIX: &str = ".mimir/tools/";
 
 /// Maximum length of a reference that is shown, in bytes.
 const MAX_REFERENCE: usize = 200;
@@ -32,7 +32,7 @@ pub(super) fn missing_files(setup: &HostSetup, called: Option<&str>) -> Vec<Quar
         if !is_in_tools(location) || root.join(location).symlink_metadata().is_ok() {
             continue;
         }
-        let reason = reason(location, lock.sources.get(location));
+        let reason = missing_file_reason(location, lock.sources.get(location));
         let report = |location: String| Quarantined {
             location,
             code: ToolErrorCode::FileNotFound,
@@ -46,8 +46,8 @@ pub(super) fn missing_files(setup: &HostSetup, called: Option<&str>) -> Vec<Quar
     missing
 }
 
-/// Returns true for the location of a file in the tools folder itself.
-fn is_in_tools(location: &str) -> bool {
+/// Returns true for the location of a file in the tools folder itself. A lock file from a checkout may name others.
+pub fn is_in_tools(location: &str) -> bool {
     let name = location.strip_prefix(TOOLS_PREFIX);
     name.is_some_and(|name| {
         !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\'])
@@ -62,7 +62,8 @@ fn has_tool(lock: &ToolsLock, location: &str, name: &str) -> bool {
     own_name.is_some_and(|own_name| grant.is_some_and(|grant| grant.tools.contains_key(own_name)))
 }
 
-fn reason(location: &str, source: Option<&SourceRecord>) -> String {
+/// Describes a missing file that the lock file names, with the steps that a person can take.
+pub fn missing_file_reason(location: &str, source: Option<&SourceRecord>) -> String {
     let name = location.rsplit('/').next().unwrap_or(location);
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
     match source {
@@ -110,7 +111,7 @@ mod tests {
     fn missing_file_has_the_remedy_of_its_source() {
         let reason = |reference: &str| {
             let source = SourceRecord::new(reference, "ab");
-            super::reason(".mimir/tools/weather.wasm", Some(&source))
+            missing_file_reason(".mimir/tools/weather.wasm", Some(&source))
         };
         for reference in ["npm:weather@1.0.0", "https://example.com/weather.wasm"] {
             let text = reason(reference);

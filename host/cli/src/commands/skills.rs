@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::args::{GlobalOptions, SkillsCommand};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
+use crate::output::workspace_option::{all_with_workspace, with_workspace};
 use crate::output::{BAD, FAINT, GOOD, columns, first_line, indented, note, styled};
 use crate::terminal;
 use mimir::setup::HostSetup;
@@ -88,7 +89,8 @@ fn print_list(out: &mut dyn Write, skills: &[FoundSkill]) -> io::Result<()> {
     if skills.is_empty() {
         return writeln!(
             out,
-            "This workspace has no skills; `mimir skills add` installs one."
+            "{}",
+            with_workspace("This workspace has no skills; `mimir skills add` installs one.")
         );
     }
     let width = skills.iter().map(|skill| skill.name.len()).max();
@@ -221,7 +223,7 @@ fn verify(globals: &GlobalOptions) -> CommandResult {
     let skills = setup.skills().find_all()?;
     let faults: Vec<SkillFault<'_>> = skills.iter().filter_map(find_fault).collect();
     let shown = faults.iter().map(
-        |fault| json!({ "name": fault.name, "fault": fault.text, "remedies": fault.remedies }),
+        |fault| json!({ "name": fault.name, "fault": fault.text, "remedies": all_with_workspace(&fault.remedies) }),
     );
     let pinned = skills.iter().filter(|skill| skill.pin.is_some()).count();
     let result = json!({ "pinned": pinned, "faults": shown.collect::<Vec<_>>() });
@@ -229,7 +231,7 @@ fn verify(globals: &GlobalOptions) -> CommandResult {
         for fault in &faults {
             writeln!(out, "{} {}: {}", styled(BAD, "✗"), fault.name, fault.text)?;
             for remedy in &fault.remedies {
-                writeln!(out, "    {remedy}")?;
+                writeln!(out, "    {}", with_workspace(remedy))?;
             }
         }
         if faults.is_empty() {
@@ -267,7 +269,10 @@ fn find_fault(skill: &FoundSkill) -> Option<SkillFault<'_>> {
             "to accept the new files: `mimir skills trust {name}`"
         ));
     }
-    remedies.push(if skill.folder.starts_with(FOLDER) {
+    remedies.push(if skill.folder.starts_with(FOLDER) && !skill.is_accepted {
+        // Nobody has accepted the source that the lock file names, so it has no updates.
+        "to get its files: restore them with version control, or `mimir skills add SOURCE --force`".to_owned()
+    } else if skill.folder.starts_with(FOLDER) {
         format!("to get the files again from their source: `mimir skills update {name}`, or `mimir skills add SOURCE --force`")
     } else {
         format!("the folder {} is part of the project: restore it with its version control", visible(&skill.folder))

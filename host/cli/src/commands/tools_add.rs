@@ -13,7 +13,7 @@ use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::tools::quarantined;
 use crate::output::{FAINT, grant, note, styled};
 use mimir::file_error::file_error;
-use mimir::setup::HostSetup;
+use mimir::setup::{HostSetup, is_in_tools};
 
 use super::tools_trust::policy_beside;
 use refusal::recorded;
@@ -36,17 +36,6 @@ pub(super) use install::{AddOptions, InstalledComponent, forget_source, install}
 pub(super) use npm::{NpmPackage, update_request};
 pub(super) use refusal::record_refusal;
 pub(super) use registry::fetch_artifact;
-
-/// Beginning of the locations of installed files.
-pub(super) const TOOLS_PREFIX: &str = ".mimir/tools/";
-
-/// Returns true for the location of a file in the tools folder itself. A lock file from a checkout may name others.
-pub(super) fn is_in_tools(location: &str) -> bool {
-    let name = location.strip_prefix(TOOLS_PREFIX);
-    name.is_some_and(|name| {
-        !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\'])
-    })
-}
 
 /// Returns true for the location of a component in the tools folder itself.
 pub(super) fn is_component_of(location: &str) -> bool {

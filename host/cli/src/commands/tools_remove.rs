@@ -14,13 +14,10 @@ use crate::terminal;
 use crate::{args::GlobalOptions, tools};
 use mimir::file_error::file_error;
 use mimir::registries::stored_signatures_path;
-use mimir::setup::HostSetup;
+use mimir::setup::{HostSetup, TOOLS_PREFIX};
 
 use super::tools_add::forget_source;
 use super::tools_trust::{find_location, set_prefix};
-
-/// Beginning of the location of installed tools.
-const TOOLS: &str = ".mimir/tools/";
 
 /// Removes a file from the tools folder, with its grant and stored data.
 pub async fn run(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResult {
@@ -32,7 +29,7 @@ pub async fn run(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResul
         None => find_location(&setup, &approval_store, name).await?,
     };
     let file = setup.workspace.root().join(&location);
-    if !location.starts_with(TOOLS) {
+    if !location.starts_with(TOOLS_PREFIX) {
         let advice = if location.starts_with("mcp:") {
             "use `mimir mcp remove` to remove its server"
         } else {
@@ -66,13 +63,13 @@ pub async fn run(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResul
         Err(error) => return Err(failed(&file, error)),
     };
     set_prefix(&approval_store, &location, "")?;
-    remove_source(&setup, &location)?;
+    let had_source = remove_source(&setup, &location)?;
     let stored = tools::PluginStorageInfo::for_location(&setup, &location);
     if let Some(stored) = &stored {
         let folder = setup.workspace.root().join(&stored.folder);
         std::fs::remove_dir_all(&folder).map_err(|error| failed(&folder, error))?;
     }
-    if !removed && !revoked && stored.is_none() {
+    if !removed && !revoked && !had_source && stored.is_none() {
         let message = format!("{location} does not exist and has no grant");
         return Err(ToolError::not_found(message).into());
     }
@@ -83,11 +80,11 @@ pub async fn run(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResul
     )
 }
 
-/// Removes the source of a file from the lock file, with the files that came with it.
-fn remove_source(setup: &HostSetup, location: &str) -> CommandResult<()> {
+/// Removes the source of a file from the lock file, with the files that came with it. Returns false if it has none.
+fn remove_source(setup: &HostSetup, location: &str) -> CommandResult<bool> {
     let lock = setup.require_approvals()?.lock().read().unwrap_or_default();
     let Some(source) = lock.sources.get(location) else {
-        return Ok(());
+        return Ok(false);
     };
     let file = Path::new(location);
     let stem = file.file_stem().and_then(|stem| stem.to_str());
@@ -106,15 +103,16 @@ fn remove_source(setup: &HostSetup, location: &str) -> CommandResult<()> {
             _ => {}
         }
     }
-    forget_source(setup, location)
+    forget_source(setup, location)?;
+    Ok(true)
 }
 
 /// Finds the file of this name in the tools folder. The file need not be valid, so that broken tools can be removed.
 fn find_installed_file(setup: &HostSetup, name: &str) -> Option<String> {
-    let entries = std::fs::read_dir(setup.workspace.root().join(TOOLS)).ok()?;
+    let entries = std::fs::read_dir(setup.workspace.root().join(TOOLS_PREFIX)).ok()?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut locations: Vec<String> = names
-        .map(|file| format!("{TOOLS}{file}"))
+        .map(|file| format!("{TOOLS_PREFIX}{file}"))
         .filter(|location| tools::is_file(location, name))
         .collect();
     locations.sort_unstable();

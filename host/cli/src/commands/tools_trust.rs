@@ -345,8 +345,8 @@ async fn team_grant_error(setup: &HostSetup, team: &TeamInForce, location: &str)
     error.with_remedies(remedies).into()
 }
 
-/// Returns the location of the plugin whose grant is named. The grant may exist although the file was removed, or the
-/// lock file is missing or not valid.
+/// Returns the location of the plugin whose grant or source is named. Both may exist although the file was removed, and the
+/// grant although the lock file is missing or not valid.
 pub(super) async fn find_location(
     setup: &HostSetup,
     approval_store: &UserApprovalStore,
@@ -354,7 +354,8 @@ pub(super) async fn find_location(
 ) -> CommandResult<String> {
     let approvals = approval_store.read()?;
     let lock = approval_store.lock().read().unwrap_or_default();
-    let mut known = lock.plugins.keys().chain(approvals.grants.keys());
+    let granted = lock.plugins.keys().chain(approvals.grants.keys());
+    let mut known = granted.chain(lock.sources.keys());
     if let Some(location) = known.find(|location| is_file(location, name)) {
         return Ok(location.clone());
     }

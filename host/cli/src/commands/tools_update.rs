@@ -15,7 +15,7 @@ use crate::output::workspace_option::with_workspace;
 use crate::output::{FAINT, GOOD, STRONG, WARN, styled};
 use mimir::setup::HostSetup;
 
-use super::tools_add::record_refusal;
+use super::tools_add::{record_refusal, refuse_unloadable};
 use super::tools_verify::file_digest;
 use sources::{PinnedComponent, UpdateSource, pinned_components};
 
@@ -78,6 +78,8 @@ enum UpdateStatus {
 pub async fn run(globals: &GlobalOptions, args: &ToolsUpdateArgs) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
+    // Whether a component is signed is checked when it is fetched.
+    refuse_unloadable(&setup, true)?;
     let installed = setup.registry().await.into_registry();
     let components = pinned_components(&setup, &installed, args.name.as_deref())?;
     let mut reports = Vec::new();

@@ -15,12 +15,12 @@ use crate::output::{GOOD, note, styled};
 use mimir::registries::{
     Registries, stored_signatures_path, verify_stored, write_stored_signatures,
 };
-use mimir::setup::HostSetup;
+use mimir::setup::{HostSetup, is_in_tools};
 use mimir::signing_keys::trust_policy;
 
 use super::tools_add::{
     AddOptions, FetchedComponent, MAX_COMPONENT_SIZE, NpmPackage, check_stem, fetch, install,
-    is_component_of, is_in_tools, record_refusal,
+    is_component_of, record_refusal, refuse_unloadable,
 };
 use super::tools_verify::{LOCAL_REFERENCE, file_digest, tool_files};
 
@@ -46,6 +46,8 @@ struct VendorFailure {
 pub async fn run(globals: &GlobalOptions) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
+    // Whether a component is signed is checked when it is fetched.
+    refuse_unloadable(&setup, true)?;
     let approval_store = setup.require_approvals()?;
     let lock = approval_store.lock().read()?;
     let mut report = VendorReport::default();

@@ -15,19 +15,20 @@ use sha2::{Digest, Sha256};
 use crate::args::GlobalOptions;
 use crate::arguments::quote_for_shell;
 use crate::exit::{CommandResult, ExitReason};
+use crate::output::workspace_option::{all_with_workspace, with_workspace};
 use crate::output::{BAD, FAINT, GOOD, styled};
 use mimir::file_error::file_error;
 use mimir::registries::verify_source;
-use mimir::setup::HostSetup;
+use mimir::setup::{HostSetup, TOOLS_PREFIX, is_in_tools, missing_file_reason};
 use mimir::signing_keys::trust_policy;
 
-use super::tools_add::{MAX_COMPONENT_SIZE, TOOLS_PREFIX, is_in_tools};
+use super::tools_add::MAX_COMPONENT_SIZE;
 
 /// Reference of a component that was made or copied on some machine, and has no other source.
 pub const LOCAL_REFERENCE: &str = "local";
 
 /// The check of one file or lock entry.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct FileCheck {
     file: String,
@@ -59,7 +60,12 @@ pub fn run(globals: &GlobalOptions) -> CommandResult {
         .map(|location| check(&setup, &lock, &trust, location))
         .collect();
     let ok = checks.iter().all(|check| check.ok);
-    let result = serde_json::json!({ "ok": ok, "files": checks });
+    // Scripts show the problems to persons, too.
+    let shown = checks.iter().map(|check| FileCheck {
+        problems: all_with_workspace(&check.problems),
+        ..check.clone()
+    });
+    let result = serde_json::json!({ "ok": ok, "files": shown.collect::<Vec<_>>() });
     printer.print_result(&result, |out| print_checks(out, &checks))?;
     Ok(ExitReason::done_if(ok))
 }
@@ -82,7 +88,7 @@ fn print_checks(out: &mut dyn io::Write, checks: &[FileCheck]) -> io::Result<()>
         let source = styled(FAINT, format_args!("{}{signer}", visible(source)));
         writeln!(out, "{mark} {}  {source}", visible(&check.file))?;
         for problem in &check.problems {
-            writeln!(out, "    {}", visible(problem))?;
+            writeln!(out, "    {}", with_workspace(&visible(problem)))?;
         }
     }
     Ok(())
@@ -105,12 +111,7 @@ fn check(setup: &HostSetup, lock: &ToolsLock, trust: &TrustPolicy, location: &st
     let name = location.rsplit('/').next().unwrap_or(location);
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
     match (&digest, source) {
-        (None, Some(_)) if problems.is_empty() => problems.push(
-            "the file is missing: `mimir tools vendor` fetches it again".to_owned(),
-        ),
-        (None, None) if problems.is_empty() => problems.push(format!(
-            "the file is missing, but has a grant: `mimir tools revoke {stem}` removes it"
-        )),
+        (None, _) if problems.is_empty() => problems.push(missing_file_reason(location, source)),
         (None, _) => {}
         (Some(digest), Some(source)) if digest != source.layer_hex() => problems.push(format!(
             "the file is another than the one that was installed: it has sha256 {digest}, expected {}; {}",

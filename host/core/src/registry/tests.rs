@@ -172,6 +172,22 @@ fn registry_find_explains_an_unavailable_server() {
 }
 
 #[test]
+fn registry_find_names_missing_files_for_an_unknown_tool() {
+    let missing = |location: String| Quarantined {
+        location,
+        code: ToolErrorCode::FileNotFound,
+        reason: "fetch it again".to_owned(),
+    };
+    let files = (0..5).map(|number| missing(format!(".mimir/tools/f{number}.wasm")));
+    let registry = Registry::new([tool("word_counts")], files.collect());
+    let error = registry.find("hello").unwrap_err();
+    assert!(error.message.contains("unknown tool `hello`"), "{error}");
+    assert!(error.message.contains(".mimir/tools/f2.wasm and 2 more"), "{error}");
+    assert_eq!(error.remedies.to_vec(), ["fetch it again"]);
+    assert!(registry.find("word_counts").is_ok());
+}
+
+#[test]
 fn registry_find_reports_a_quarantined_tool() {
     let left_out = |location: &str| Quarantined {
         location: location.to_owned(),
@@ -389,32 +405,4 @@ fn registry_name_of_a_team_tool_is_taken_by_no_other_source() {
     reserved.remove_conflicts(&mut tools, &mut Vec::new());
     assert_eq!(tools.len(), 1);
     assert_eq!(tools[0].source, ToolSource::Teams);
-}
-
-#[test]
-fn reserved_names_of_teams_remove_tools_of_other_sources() {
-    let name = "greeting".to_owned();
-    let location = "team:acme/greeting.wasm";
-    let reserved = ReservedNames::default().with_team_tools([(name, location.to_owned())].into());
-    let mut trusted = from("mcp:x", ToolSource::Mcp, "greeting");
-    trusted.trust = ToolTrust::Trusted;
-    let mut with_alias = from("other.yml", ToolSource::Custom, "other");
-    with_alias.aliases = vec![alias("greeting")];
-    let mut tools = vec![
-        from("greeting.yml", ToolSource::Custom, "greeting"),
-        trusted,
-        with_alias,
-        from(location, ToolSource::Teams, "greeting"),
-        from("greet.yml", ToolSource::Custom, "greet"),
-    ];
-    let mut quarantined = Vec::new();
-    reserved.remove_conflicts(&mut tools, &mut quarantined);
-    let kept = tools.iter().map(|tool| tool.origin.location.as_str());
-    assert_eq!(kept.collect::<Vec<_>>(), [location, "greet.yml"]);
-    assert_eq!(quarantined.len(), 3);
-    let reason = &quarantined[0].reason;
-    assert!(
-        reason.contains("belongs to team:acme/greeting.wasm"),
-        "{reason}"
-    );
 }

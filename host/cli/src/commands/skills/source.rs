@@ -7,8 +7,10 @@ use mimir_core::ToolError;
 use mimir_core::files::{self, LinkPolicy};
 use mimir_core::text::visible;
 use mimir_registry::OciReference;
+use mimir_registry::wasm_artifact::WASM_LAYER;
 use sha2::{Digest, Sha256};
 
+use crate::arguments::quote_for_shell;
 use crate::exit::{CommandFailure, CommandResult};
 use mimir::file_error::file_error;
 use mimir::registries::{Registries, source_signer};
@@ -78,6 +80,9 @@ impl SkillSourceName {
                 let bytes = files::read(file, LinkPolicy::Follow, MAX_ARCHIVE_SIZE)
                     .map_err(|error| file_error("read", file, &error))?;
                 check_digest(&bytes, digest)?;
+                if bytes.starts_with(b"\0asm") {
+                    return Err(component(&file.display().to_string()).into());
+                }
                 let files = read_skill_archive(&bytes)?;
                 from_path(file, new_skill(files, LOCAL.to_owned(), None)?)
             }
@@ -152,10 +157,27 @@ fn check_digest(bytes: &[u8], expected: Option<&str>) -> Result<(), ToolError> {
     }
 }
 
+/// Returns the error for a WebAssembly component, which another command adds.
+fn component(source: &str) -> ToolError {
+    let message = format!(
+        "{} is a WebAssembly component, not a skill",
+        visible(source)
+    );
+    let remedy = format!(
+        "add it as a tool: `mimir tools add {}`",
+        quote_for_shell(&visible(source))
+    );
+    ToolError::invalid_input(message).with_remedies([remedy])
+}
+
 /// Fetches a skill from a registry. Its signature is checked before its files are downloaded.
 async fn from_registry(setup: &HostSetup, reference: &OciReference) -> CommandResult<NewSkill> {
     let registries = Registries::from_setup(setup)?;
     let artifact = registries.inspect(reference).await?;
+    let layers = artifact.manifest.image().map(|image| &image.layers);
+    if layers.is_some_and(|layers| layers.iter().any(|it| it.media_type == WASM_LAYER)) {
+        return Err(component(&reference.to_string()).into());
+    }
     let pulled = pull_skill(registries.client(), &artifact.reference, &artifact.manifest).await?;
     let artifact_digest = pulled.manifest.to_string();
     let mut skill = new_skill(pulled.files, reference.to_string(), Some(artifact_digest))?;

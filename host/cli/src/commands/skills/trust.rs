@@ -27,7 +27,19 @@ pub fn run(globals: &GlobalOptions, args: &SkillsTrustArgs) -> CommandResult {
             args.name
         )));
     }
-    let content = skill.content.clone()?;
+    let content = match skill.content.clone() {
+        Err(error) if skill.state == SkillState::Missing => {
+            let name = &args.name;
+            let remedies = [
+                "restore its folder with version control".to_owned(),
+                format!(
+                    "or install it again: `mimir skills add SOURCE --force`; `mimir skills remove {name}` removes its pin"
+                ),
+            ];
+            return Err(error.with_remedies(remedies).into());
+        }
+        content => content?,
+    };
     let granted = granted_entries(&content, &args.without)?;
     let digest = content.files.digest();
     match &args.digest {

@@ -25,6 +25,7 @@ pub async fn run(globals: &GlobalOptions, name: Option<&str>, yes: bool) -> Comm
         None => library.find_all()?,
     };
     let mut rows = Vec::new();
+    let mut has_missing_source = false;
     for skill in &skills {
         // The source in a pin that this user has not accepted is a claim of the lock file.
         if skill.pin.is_some() && !skill.is_accepted {
@@ -39,12 +40,15 @@ pub async fn run(globals: &GlobalOptions, name: Option<&str>, yes: bool) -> Comm
             Ok(source) => rows.push(update(globals, &setup, skill, &source, yes).await?),
             Err(error) if name.is_some() => return Err(error.into()),
             // One missing folder does not keep the other skills from their updates.
-            Err(error) if error.code == ToolErrorCode::FileNotFound => note(&error.message),
+            Err(error) if error.code == ToolErrorCode::FileNotFound => {
+                note(&error.message);
+                has_missing_source = true;
+            }
             Err(_) => {}
         }
     }
     let printer = globals.printer();
-    if rows.is_empty() && !printer.is_json() {
+    if rows.is_empty() && !has_missing_source && !printer.is_json() {
         note("No skill of this workspace comes from a registry or a folder of this machine.");
     }
     if printer.is_json() {

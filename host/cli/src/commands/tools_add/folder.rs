@@ -10,9 +10,11 @@ use mimir_registry::{ImageIndex, OciDigest, OciManifest, PulledManifest, wasm_ar
 use serde_json::Value;
 
 use super::{FetchedComponent, MAX_COMPONENT_SIZE, check_stem};
+use crate::arguments::quote_for_shell;
 use crate::commands::tools_build::PluginFolder;
 use crate::exit::CommandResult;
 use mimir::file_error::file_error;
+use mimir::skills::SKILL_FILE;
 
 /// Maximum size of a manifest in bytes.
 const MAX_MANIFEST_SIZE: u64 = 4 << 20;
@@ -129,6 +131,11 @@ fn no_component(folder: &Path) -> ToolError {
     if PluginFolder::find(folder, None).is_ok() {
         let remedy =
             format!("`mimir tools build {shown}` builds its sources and installs the component");
+        return error.with_remedies([remedy]);
+    }
+    if folder.join(SKILL_FILE).is_file() {
+        let folder = quote_for_shell(&shown);
+        let remedy = format!("it is a skill: `mimir skills add {folder}` adds it");
         return error.with_remedies([remedy]);
     }
     error

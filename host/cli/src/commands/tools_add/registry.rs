@@ -1,12 +1,15 @@
 //! Components from a registry: the signature is checked before the component is downloaded, and before it is compiled.
 
+use mimir_core::ToolError;
 use mimir_core::text::{bytes, visible};
 use mimir_registry::OciReference;
 
 use super::fetched::{FetchedComponent, check_stem};
+use crate::arguments::quote_for_shell;
 use crate::exit::CommandResult;
 use mimir::registries::{InspectedArtifact, Registries};
 use mimir::setup::HostSetup;
+use mimir::skills::SKILL_ARTIFACT_TYPE;
 
 /// Fetches the component that a reference names now.
 pub async fn fetch_from_registry(
@@ -15,8 +18,25 @@ pub async fn fetch_from_registry(
 ) -> CommandResult<FetchedComponent> {
     let registries = Registries::from_setup(setup)?;
     let artifact = registries.inspect(reference).await?;
+    refuse_skill(&artifact)?;
     let stem = check_stem(reference.repository().rsplit('/').next())?;
     fetch_artifact(&registries, &artifact, stem).await
+}
+
+/// Fails for a skill, which another command adds.
+fn refuse_skill(artifact: &InspectedArtifact) -> Result<(), ToolError> {
+    let image = artifact.manifest.image();
+    let artifact_type = image.and_then(|image| image.artifact_type.as_deref());
+    if artifact_type != Some(SKILL_ARTIFACT_TYPE) {
+        return Ok(());
+    }
+    let shown = artifact.reference.to_string();
+    let message = format!("{shown} is a skill, not a component");
+    let remedy = format!(
+        "add it as a skill: `mimir skills add {}`",
+        quote_for_shell(&shown)
+    );
+    Err(ToolError::invalid_input(message).with_remedies([remedy]))
 }
 
 /// Fetches the component of an artifact whose signature has been checked.

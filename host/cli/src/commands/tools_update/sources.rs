@@ -2,12 +2,12 @@
 
 use mimir_core::grants::SourceRecord;
 use mimir_core::text::visible;
-use mimir_core::{Registry, ToolError};
+use mimir_core::{Quarantined, Registry, ToolError, ToolErrorCode};
 use mimir_registry::OciReference;
 
 use crate::arguments::quote_for_shell;
 use crate::commands::tools_add::{is_component_of, update_request};
-use crate::exit::{CommandFailure, CommandResult};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::tools::is_file;
 use mimir::setup::HostSetup;
 
@@ -102,6 +102,13 @@ pub fn pinned_components(
         )));
     }
     let Some(component) = found.and_then(pinned) else {
+        let is_missing = |left_out: &Quarantined| left_out.code == ToolErrorCode::FileNotFound;
+        // It may be the name of a tool in a file that is missing.
+        if let Err(error) = installed.find(name)
+            && installed.quarantined().iter().any(is_missing)
+        {
+            return Err(CommandFailure::with_exit(error, ExitReason::Usage));
+        }
         let name = visible(name);
         let message = format!(
             "`{name}` did not come from a registry, a package or a URL: tools.lock has no such source of it"

@@ -237,3 +237,115 @@ fn enforcement_is_told_before_a_component_is_fetched_or_built() {
     assert!(warning < err.find("error:").unwrap(), "{err}");
     fs::remove_file(&policy).unwrap();
 }
+
+#[test]
+fn missing_file_without_a_source_is_removed_as_the_message_says() {
+    let work = RegistryWorkspace::new();
+    fs::create_dir_all(work.path().join(".mimir/tools")).unwrap();
+    fs::write(work.tool(), plugin::search()).unwrap();
+    assert_eq!(work.run(&["tools", "vendor"]).0, 0);
+    assert!(work.lock().contains("reference: local"), "{}", work.lock());
+    fs::remove_file(work.tool()).unwrap();
+    let (code, checked) = work.json(&["tools", "verify"]);
+    assert_eq!(code, 1, "{checked}");
+    let problem = checked["files"][0]["problems"][0].as_str().unwrap();
+    assert!(problem.contains("mimir tools remove prob"), "{problem}");
+    assert!(!problem.contains("vendor"), "{problem}");
+    let (_, listed) = work.json(&["tools", "list"]);
+    let reason = &listed["quarantined"][0]["reason"];
+    assert_eq!(reason, problem, "{listed}");
+    let (code, out, err) = work.run(&["tools", "remove", "prob", "--yes"]);
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(!work.lock().contains("prob"), "{}", work.lock());
+    assert_eq!(work.run(&["tools", "verify"]).0, 0);
+    // The second time, nothing is left.
+    let (code, out, err) = work.run(&["tools", "remove", "prob", "--yes"]);
+    assert_ne!(code, 0, "{out}{err}");
+}
+
+#[test]
+fn unknown_tool_of_a_clone_may_be_in_a_missing_file() {
+    let work = RegistryWorkspace::new();
+    work.push(&plugin::search(), "1", &[]);
+    // Without a grant, the lock file does not know the names of its tools.
+    assert_eq!(work.add("1", &[]).0, 0);
+    fs::remove_file(work.tool()).unwrap();
+    let commands: [&[&str]; 4] = [
+        &["call", "prob_search", "query=x"],
+        &["tools", "update", "prob_search"],
+        &["tools", "info", "prob_search"],
+        &["tools", "trust", "prob_search"],
+    ];
+    for command in commands {
+        let (code, out, err) = work.run(command);
+        assert_eq!(code, 2, "{command:?}: {out}{err}");
+        assert!(err.contains(TOOL), "{command:?}: {err}");
+        let remedies = err.matches("mimir tools vendor").count();
+        assert_eq!(remedies, 1, "{command:?}: {err}");
+    }
+    // From another folder, the remedies name the workspace.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let workspace = work.path().display().to_string();
+    for format in [&[][..], &["--json"]] {
+        let args = [&["-C", &workspace, "tools", "verify"], format].concat();
+        let mut command = kit::mimir(elsewhere.path(), &args);
+        let output = command
+            .env("MIMIR_CONFIG_DIR", kit::config(work.path()))
+            .output()
+            .unwrap();
+        let out = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            out.contains("mimir -C ") && out.contains("tools vendor"),
+            "{out}"
+        );
+    }
+}
+
+#[test]
+fn tools_vendor_and_update_fetch_nothing_that_is_not_loaded() {
+    let work = RegistryWorkspace::new();
+    work.push(&plugin::search(), "1", &[]);
+    assert_eq!(work.add("1", &[]).0, 0);
+    fs::remove_file(work.tool()).unwrap();
+    work.push(&changed_plugin(), "1", &["--force"]);
+    work.configure("enforcement: {disableLocalTools: true}");
+    let requests = work.registry.requests().len();
+    for command in [&["tools", "vendor"][..], &["tools", "update", "--yes"]] {
+        let (code, out, err) = work.run(command);
+        assert!(code == 3 && err.contains("disableLocalTools"), "{out}{err}");
+    }
+    assert_eq!(work.registry.requests().len(), requests);
+    assert!(!work.tool().exists());
+}
+
+#[test]
+fn skill_and_component_name_the_command_of_the_other() {
+    let work = RegistryWorkspace::new();
+    let component = work.reference("1");
+    work.push(&plugin::search(), "1", &[]);
+    let folder = work.path().join("forms");
+    fs::create_dir_all(&folder).unwrap();
+    let document = "---\nname: forms\ndescription: d\n---\nDo it.\n";
+    fs::write(folder.join("SKILL.md"), document).unwrap();
+    fs::write(work.path().join("prob.wasm"), plugin::search()).unwrap();
+    let skill = work.registry.reference("acme/forms:1");
+    let (code, out, err) = work.run(&["skills", "push", "./forms", &skill]);
+    assert_eq!(code, 0, "{out}{err}");
+    for (command, source) in [
+        (["tools", "add"], skill.as_str()),
+        (["tools", "add"], "./forms"),
+        (["skills", "add"], &component),
+        (["skills", "add"], "./prob.wasm"),
+    ] {
+        let other = if command[0] == "tools" {
+            "skills"
+        } else {
+            "tools"
+        };
+        let remedy = format!("mimir {other} add {source}");
+        let (code, out, err) = work.run(&[command[0], command[1], source]);
+        assert_ne!(code, 0, "{source}: {out}{err}");
+        assert!(err.contains(&remedy), "{source}: {err}");
+        assert!(!work.tool().exists() && !work.path().join(".mimir/skills/forms").exists());
+    }
+}
