@@ -380,9 +380,9 @@ impl<'a> WorkingDirectories<'a> {
                 };
                 let verb = if writes { "change" } else { "read" };
                 let text = format!("{verb}s `{path}`, which no tool may {verb} (`{rule}`)");
-                let is_liftable = certain && rule.layer() != PathRuleLayer::Protected;
-                let remedy =
-                    is_liftable.then(|| path_arguments::remedy(rule, self.check.tool, path));
+                let is_liftable = rule.layer() != PathRuleLayer::Protected || rule.is_of_skills();
+                let remedy = (certain && is_liftable)
+                    .then(|| path_arguments::remedy(rule, self.check.tool, path));
                 push(decision, "the path rules", text, remedy);
             }
         }

@@ -292,6 +292,10 @@ fn command_rules_have_specific_remedies() {
     for (command, remedy) in [
         ("cat a/../.env", "`tools.exec.reveal: [.env]`"),
         ("cat .mimir/state/x", "no setting lifts this"),
+        (
+            "cat .claude/skills/evil/SKILL.md",
+            "the file is part of a skill that no person has trusted: `mimir skills trust NAME`",
+        ),
     ] {
         let remedies = crate::policy::remedies(&said(&[command]), &sample);
         assert_eq!(remedies.len(), 1, "{remedies:?}");
