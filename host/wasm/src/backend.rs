@@ -31,6 +31,9 @@ use crate::trap_errors::trap_error;
 /// Folder, below the workspace, of the undo records and their copies.
 const BACKUPS_FOLDER: &str = ".mimir/state/backups";
 
+/// Stands for the name of the tool in remedies until [`name_tool`].
+const TOOL_NAME: &str = "NAME";
+
 /// Folder of the memories, below the workspace.
 const MEMORY_FOLDER: &str = ".mimir/memory";
 
@@ -131,13 +134,15 @@ impl WasmBackend {
             | ComponentKind::HttpHandler(_) => None,
         };
         let options = StoreOptions {
-            fs: self.call_files(
-                call.rights(),
-                DirectoryAccess::ReadWrite,
-                call.paths(),
-                &limits,
-                tracking,
-            )?,
+            fs: self
+                .call_files(
+                    call.rights(),
+                    DirectoryAccess::ReadWrite,
+                    call.paths(),
+                    &limits,
+                    tracking,
+                )
+                .map_err(|error| name_tool(error, call))?,
             limits,
             observer: Arc::clone(call.observer()),
             nested: (!call.rights().tools.is_empty()).then(|| call.nested()),
@@ -285,6 +290,15 @@ pub(crate) fn open_files(
         .map_err(|error| mount_failure(&error))
 }
 
+/// Puts the name of the called tool into the remedies of [`open_files`] and [`program_files`].
+pub(crate) fn name_tool(mut error: ToolError, call: &Approved) -> ToolError {
+    let (placeholder, name) = (format!(" {TOOL_NAME} "), call.tool().name());
+    for remedy in &mut error.remedies {
+        *remedy = remedy.replace(&placeholder, &format!(" {name} "));
+    }
+    error
+}
+
 /// Returns the error of a call whose granted folders cannot be mounted, with the steps that a person can take.
 fn mount_failure(error: &MountError) -> ToolError {
     let remedy = match error {
@@ -293,11 +307,18 @@ fn mount_failure(error: &MountError) -> ToolError {
         }
         MountError::NotAFolder { path } => format!("rename the file `{path}`"),
         MountError::Create { path, .. } => format!("create the folder `{path}`"),
+        // No person should create it either.
+        MountError::Protected { .. } => {
+            return ToolError::new(ToolErrorCode::PermissionDenied, error.to_string())
+                .with_remedies([format!(
+                    "grant the tool no files: `mimir tools trust {TOOL_NAME} --without files`"
+                )]);
+        }
         MountError::Open { path, .. } => format!("make the folder `{path}` accessible"),
         MountError::Prefix { .. } => "name a folder of the workspace".to_owned(),
     };
     let narrower =
-        "or grant the tool no files: `mimir tools trust NAME --without files`".to_owned();
+        format!("or grant the tool no files: `mimir tools trust {TOOL_NAME} --without files`");
     ToolError::new(ToolErrorCode::PermissionDenied, error.to_string())
         .with_remedies([remedy, narrower])
 }

@@ -56,6 +56,7 @@ use change_turns::ChangeTurns;
 use disk_status::DiskStatus;
 use mimir_core::DirectoryAccess;
 use mimir_core::paths::PathRules;
+use mount_root::MountRoot;
 use node::{FsNode, HandleSlots};
 use overlay::{FsEntry, OverlayNode, OverlayTree};
 use std::path::PathBuf;
@@ -127,6 +128,14 @@ pub enum MountError {
         /// The reason.
         reason: String,
     },
+    /// A folder that was granted for writing does not exist, and a rule forbids creating it.
+    #[error("the granted folder `{path}` does not exist and is not created: {reason}")]
+    Protected {
+        /// Path from the workspace root.
+        path: String,
+        /// The rule, and the folder that it protects.
+        reason: String,
+    },
     /// The prefix is not a path below the workspace root.
     #[error("`{prefix}` is not a path below the workspace")]
     Prefix {
@@ -168,7 +177,8 @@ impl GuardedFs {
         let mut roots = Vec::with_capacity(mounts.len());
         let mut missing_folders = Vec::new();
         for (mount, tracking) in mounts {
-            let Some(dir) = mount_root::open_root(&mount, tracking.quota.as_ref())? else {
+            let opened = mount_root::open_root(&mount, tracking.quota.as_ref())?;
+            let Some(MountRoot { dir, created }) = opened else {
                 missing_folders.push(mount.prefix);
                 continue;
             };
@@ -187,7 +197,13 @@ impl GuardedFs {
                 quota: tracking.quota,
                 undo: tracking.undo,
             };
-            let node = FsNode::root(dir, Arc::new(shared), mount.prefix);
+            let shared = Arc::new(shared);
+            if let Some(undo) = &shared.undo {
+                for path in &created {
+                    undo.record_created_folder(&shared, path);
+                }
+            }
+            let node = FsNode::root(dir, shared, mount.prefix);
             roots.push((FsEntry::Real(node), mount.guest));
         }
         Ok(Self {

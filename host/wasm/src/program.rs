@@ -290,7 +290,8 @@ impl ProgramEngine {
     ) -> Result<StoreOptions, ToolError> {
         let (rights, paths, limits) = (call.rights(), call.paths(), *call.limits());
         let own = (tmp.path(), tmp.quota());
-        let fs = backend::program_files(&self.host, rights, paths, &limits, own, tracking)?;
+        let fs = backend::program_files(&self.host, rights, paths, &limits, own, tracking)
+            .map_err(|error| backend::name_tool(error, call))?;
         program_host.records = self.parts.records;
         program_host.python = self.python.clone();
         program_host.nested = Some(program_host::NestedRights {

@@ -251,7 +251,8 @@ fn open_store(
         call.paths(),
         &limits,
         tracking,
-    )?;
+    )
+    .map_err(|error| backend::name_tool(error, call))?;
     let effects = ScriptEffects::for_call(call, host, &state.0);
     let options = StoreOptions {
         observer: Arc::clone(call.observer()),

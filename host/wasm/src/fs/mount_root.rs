@@ -11,13 +11,21 @@ use super::quota::{MountQuota, create_counted};
 use super::sys::{self, DirHandle, FileKind};
 use super::{GuestMount, MountError};
 
+/// The opened directory of a mount.
+pub(super) struct MountRoot {
+    /// The directory.
+    pub(super) dir: DirHandle,
+    /// The folders of its path that were created, the outermost first.
+    pub(super) created: Vec<String>,
+}
+
 /// Opens the directory of a mount; `None` if it does not exist and was granted for reading only. Links in the path of the
 /// workspace root are followed, because the user chose it; links in the prefix are not, because they are part of the
 /// workspace's content.
 pub(super) fn open_root(
     mount: &GuestMount,
     quota: Option<&MountQuota>,
-) -> Result<Option<DirHandle>, MountError> {
+) -> Result<Option<MountRoot>, MountError> {
     let parts: Vec<&str> = mount
         .prefix
         .split('/')
@@ -46,13 +54,18 @@ pub(super) fn open_root(
         path: workspace.display().to_string(),
         source,
     })?;
+    let mut created = Vec::new();
     for (at, part) in parts.iter().enumerate() {
         let mut opened = sys::open_dir(&dir, part);
         if matches!(&opened, Err(error) if error.kind() == io::ErrorKind::NotFound) {
             if mount.access == DirectoryAccess::Read {
                 return Ok(None);
             }
-            create_folder(mount, quota, &dir, &parts[..=at])?;
+            if created.is_empty() {
+                check_rules(mount, &parts, at)?;
+            }
+            create_folder(mount, quota, &dir, part)?;
+            created.push(parts[..=at].join("/"));
             opened = sys::open_dir(&dir, part);
         }
         dir = match opened {
@@ -69,25 +82,35 @@ pub(super) fn open_root(
             }
         };
     }
-    Ok(Some(dir))
+    Ok(Some(MountRoot { dir, created }))
 }
 
-/// Creates the folder at `parts` in its parent `dir`. It counts as an entry that the call adds.
+/// Fails if a rule protects one of the folders to create, of which that at index `first` is the outermost. Checked for all
+/// of them before one is created.
+fn check_rules(mount: &GuestMount, parts: &[&str], first: usize) -> Result<(), MountError> {
+    for end in first..parts.len() {
+        let path = parts[..=end].join("/");
+        if let Some(rule) = mount.rules.check(&path).against_writing() {
+            return Err(MountError::Protected {
+                path: mount.prefix.clone(),
+                reason: format!("the rule `{rule}` protects `{path}`"),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Creates the folder `name` in its parent `dir`. It counts as an entry that the call adds.
 fn create_folder(
     mount: &GuestMount,
     quota: Option<&MountQuota>,
     dir: &DirHandle,
-    parts: &[&str],
+    name: &str,
 ) -> Result<(), MountError> {
     let refused = |reason: String| MountError::Create {
         path: mount.prefix.clone(),
         reason,
     };
-    let path = parts.join("/");
-    if let Some(rule) = mount.rules.check(&path).against_writing() {
-        return Err(refused(format!("the rule `{rule}` protects `{path}`")));
-    }
-    let name = parts.last().copied().unwrap_or_default();
     let mut failure = None;
     let created = create_counted(quota, || {
         sys::make_dir(dir, name).map_err(|error| {

@@ -247,6 +247,18 @@ impl UndoRecorder {
         }
     }
 
+    /// Records a folder that was created because a mount needs it.
+    pub(super) fn record_created_folder(&self, shared: &Arc<MountState>, path: &str) {
+        let mut recording = self.lock();
+        let Some(recording) = &mut *recording else {
+            return;
+        };
+        if !recording.recorded_paths.contains(path) {
+            // If the record cannot be written, the call cannot change files there either.
+            let _ = recording.add(shared, path, RecordedState::Absent);
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<UndoRecording>> {
         self.0.lock()
     }

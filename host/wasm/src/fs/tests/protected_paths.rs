@@ -265,11 +265,21 @@ fn mount_of_a_missing_folder_is_created_only_for_writing() {
     assert!(files.missing_folders().is_empty());
     assert!(ws.join("data/deep").is_dir());
     // Protected folders are not created, and neither is a folder above the quota.
-    for prefix in [".git/hooks", "a/secrets", ".mimir/state"] {
+    for prefix in [
+        ".git/hooks",
+        ".GIT/hooks/x",
+        "x/.git/config",
+        "a/secrets",
+        ".mimir/state",
+    ] {
         let error = open(prefix, DirectoryAccess::ReadWrite).unwrap_err();
-        assert!(matches!(error, MountError::Create { .. }), "{error}");
+        assert!(matches!(error, MountError::Protected { .. }), "{error}");
     }
-    assert!(!ws.join(".mimir").exists() && !ws.join("a/secrets").exists());
+    // Not even the folders above them.
+    let left = fs::read_dir(&ws)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    assert_eq!(left.collect::<Vec<_>>(), ["data"]);
     let full = MountTracking {
         quota: Some(MountQuota::new(1, 0)),
         undo: None,

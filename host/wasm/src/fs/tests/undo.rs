@@ -80,6 +80,33 @@ fn undo_copies_on_another_thread() {
 }
 
 #[test]
+fn undo_records_the_folders_that_a_mount_creates() {
+    let workspace = TestWorkspace::with(64, |ws| vec![mount(ws, "", DirectoryAccess::ReadWrite)]);
+    let undo = UndoRecorder::default();
+    let scope = workspace.begin_attempt(&undo, UndoCopies::Optional, &Arc::default());
+    let ws = workspace.host("");
+    let tracking = MountTracking {
+        quota: None,
+        undo: Some(undo),
+    };
+    fs::create_dir(ws.join("data")).unwrap();
+    let mount = mount(&ws, "data/deep/er", DirectoryAccess::ReadWrite);
+    GuardedFs::open_tracked(vec![(mount, tracking)], 64).expect("a mount");
+    let TestWorkspace { runtime, .. } = &workspace;
+    runtime.block_on(scope.finish(&deadline(Duration::from_secs(60))));
+    let record = workspace.record().unwrap();
+    let changes = record["changes"].as_array().unwrap().iter();
+    let changes: Vec<_> = changes
+        .map(|change| {
+            assert_eq!(change["before"]["kind"], "absent", "{change}");
+            assert_eq!(change["after"]["kind"], "directory", "{change}");
+            change["path"].as_str().unwrap()
+        })
+        .collect();
+    assert_eq!(changes, ["data/deep", "data/deep/er"]);
+}
+
+#[test]
 fn undo_reports_changed_agent_instruction_files() {
     let (mut workspace, _undo, scope) = TestWorkspace::recorded();
     for name in ["CLAUDE.md", "mise.toml", "sub/AGENTS.md"] {
