@@ -59,11 +59,7 @@ impl BrowserSessions {
                 description: tool.description.to_owned(),
                 input_schema: Schema::unchecked(schemas.of_actions[at].to_string()),
                 approval: tool.approval(),
-                hints: ToolHints {
-                    read_only: tool.kind == ActionKind::Read,
-                    open_world: true,
-                    ..ToolHints::default()
-                },
+                hints: hints(tool),
                 needs,
                 ..template
             };
@@ -112,6 +108,17 @@ impl BrowserSessions {
         );
         tool.assessed = true;
         tool
+    }
+}
+
+fn hints(tool: &ActionTool) -> ToolHints {
+    ToolHints {
+        // Clients may call a tool that only reads without a question.
+        read_only: tool.kind == ActionKind::Read && !tool.saves_files(),
+        // A repeated call overwrites the same file.
+        idempotent: tool.saves_files(),
+        open_world: true,
+        ..ToolHints::default()
     }
 }
 
@@ -479,6 +486,32 @@ mod tests {
             let result = assessed(action, arguments, &view);
             assert_eq!(result, (Decision::Allow, false), "{action}");
         }
+    }
+
+    /// A tool that can save a file is not declared as one that only reads, but is allowed without a question all the same.
+    #[test]
+    fn tools_that_save_files_are_not_read_only() {
+        for tool in &ACTIONS {
+            let hints = hints(tool);
+            let is_reading = tool.kind == ActionKind::Read;
+            assert_eq!(
+                hints.read_only,
+                is_reading && !tool.saves_files(),
+                "{}",
+                tool.action
+            );
+        }
+        let view = PageView::Shown(listed_page());
+        for action in ["take_screenshot", "pdf_save"] {
+            let tool = ActionTool::find(action).unwrap();
+            assert_eq!(
+                (hints(tool).read_only, tool.approval()),
+                (false, Decision::Allow)
+            );
+            let plain = assessed(action, json!({}), &view);
+            assert_eq!(plain, (Decision::Allow, false), "{action}");
+        }
+        assert!(hints(ActionTool::find("snapshot").unwrap()).read_only);
     }
 
     #[test]

@@ -235,7 +235,18 @@ impl ActionContext<'_> {
         };
         match error {
             None => format!("saved in `{shown}`"),
-            Some(error) => format!("not saved in `{shown}`: {} ({})", error.message, error.code),
+            Some(error) => {
+                let mut text =
+                    format!("not saved in `{shown}`: {} ({})", error.message, error.code);
+                if !error.remedies.is_empty() {
+                    // For the user only: a model could talk the user into it.
+                    let why = visible(&error.message);
+                    let remedies = visible(&error.remedies.join("; "));
+                    tracing::warn!("a file was not saved in `{shown}`: {why}; {remedies}");
+                    text.push_str("; the mimir log tells the user what can be done");
+                }
+                text
+            }
         }
     }
 

@@ -1,9 +1,13 @@
 //! The arguments on a card as lines for people: strings of several lines are shown as lines.
 
-use serde_json::Value;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use super::Card;
 use crate::text::{escape_json, visible, wrapped};
+use crate::tool::ToolSource;
 
 /// Mark before each line of a string. Text of a model therefore cannot look like another argument.
 const LINE_MARK: &str = "| ";
@@ -22,7 +26,7 @@ const MIN_WIDTH: usize = 20;
 impl Card {
     /// Returns the arguments for display: indented JSON, in which strings of several lines are replaced by the number of
     /// their lines and the lines. Each line has a mark, which is repeated where a line is continued: a line without a
-    /// mark is never text of a string.
+    /// mark is never text of a string. Binary content of a file, as base64, is replaced by its size and digest.
     ///
     /// The lines have at most `width` columns, but not less than 20. Text that is wrapped again would lose its mark.
     pub fn readable_arguments(&self, width: usize) -> Vec<String> {
@@ -30,8 +34,13 @@ impl Card {
             width: width.max(MIN_WIDTH),
             ..ArgumentLines::default()
         };
-        match serde_json::from_str::<Value>(&self.arguments) {
-            Ok(arguments) if has_lines(&arguments) => {
+        let mut arguments = serde_json::from_str::<Value>(&self.arguments);
+        let described = match &mut arguments {
+            Ok(arguments) if self.source == ToolSource::BuiltIn => describe_content(arguments),
+            _ => false,
+        };
+        match arguments {
+            Ok(arguments) if described || has_lines(&arguments) => {
                 out.push_value(&arguments, 0);
                 out.end_line(0);
             }
@@ -44,6 +53,31 @@ impl Card {
         }
         out.lines
     }
+}
+
+/// Minimum size of base64 content that is described instead of shown, in characters.
+const MIN_DESCRIBED: usize = 1024;
+
+/// Replaces the base64 content of a file, which no person can read, by its size and digest. Content that is text is kept.
+/// Returns true if it was replaced.
+fn describe_content(arguments: &mut Value) -> bool {
+    if arguments["encoding"] != "base64" {
+        return false;
+    }
+    let content = arguments["content"].as_str();
+    let Some(content) = content.filter(|content| content.len() >= MIN_DESCRIBED) else {
+        return false;
+    };
+    let Ok(bytes) = STANDARD.decode(content) else {
+        return false;
+    };
+    if std::str::from_utf8(&bytes).is_ok() {
+        return false;
+    }
+    let digest = format!("{:x}", Sha256::digest(&bytes));
+    // Real content is a string, so that a model cannot imitate this.
+    arguments["content"] = json!({"binaryBytes": bytes.len(), "sha256": digest});
+    true
 }
 
 /// Returns true if a value contains a string of several lines, at any depth.
@@ -164,7 +198,6 @@ fn shown_line(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn shown(arguments: &Value, width: usize) -> Vec<String> {
         let mut out = ArgumentLines {
@@ -197,6 +230,72 @@ mod tests {
                 "}",
             ]
         );
+    }
+
+    #[test]
+    fn binary_content_is_described_by_size_and_digest() {
+        let bytes = vec![0xff_u8; 60_000];
+        let write =
+            |content: String| json!({"path": "a.png", "content": content, "encoding": "base64"});
+        let mut arguments = write(STANDARD.encode(&bytes));
+        assert!(describe_content(&mut arguments));
+        let lines = shown(&arguments, 100).join("\n");
+        let digest = format!("{:x}", Sha256::digest(&bytes));
+        assert!(lines.contains("\"binaryBytes\": 60000"), "{lines}");
+        assert!(lines.contains(&digest) && lines.len() < 300, "{lines}");
+        assert!(
+            lines.contains("\"a.png\"") && lines.contains("base64"),
+            "{lines}"
+        );
+        // Text, short content and content that is not base64 are shown, and so is all of another argument.
+        let mut plain = write(STANDARD.encode(&bytes));
+        plain["encoding"] = "utf8".into();
+        let mut other = json!({"code": STANDARD.encode(&bytes), "encoding": "base64"});
+        for kept in [
+            &mut write(STANDARD.encode("rm -rf ~\n".repeat(500))),
+            &mut write(STANDARD.encode(&bytes[..60])),
+            &mut write(format!("{}!", STANDARD.encode(&bytes))),
+            &mut plain,
+            &mut other,
+        ] {
+            let before = kept.clone();
+            assert!(!describe_content(kept));
+            assert_eq!(*kept, before);
+        }
+    }
+
+    /// The screenshot of a page, which is too long for the form of a client as base64. Tools of others may understand these
+    /// arguments differently, so that their cards show all of them.
+    #[test]
+    fn card_describes_binary_content_of_built_in_tools_only() {
+        let content = STANDARD.encode(vec![0xff_u8; 500_000]);
+        let arguments = json!({"path": "a.png", "content": content, "encoding": "base64"});
+        let lines = |source: ToolSource| {
+            let card = Card {
+                fingerprint: crate::approval::Fingerprint::new("write_file", "", &arguments),
+                tool: "write_file".into(),
+                caller: None,
+                source,
+                location: String::new(),
+                digest: String::new(),
+                arguments: arguments.to_string(),
+                summary: String::new(),
+                risk: crate::tool::RiskLevel::Medium,
+                risks: Vec::new(),
+                grants: Vec::new(),
+                changes: Vec::new(),
+                proofs: Vec::new(),
+                reasons: Vec::new(),
+                always: None,
+                remedies: Vec::new(),
+                editable: true,
+            };
+            card.readable_arguments(72).join("\n")
+        };
+        let described = lines(ToolSource::BuiltIn);
+        assert!(described.len() < 400, "{described}");
+        assert!(described.contains("\"binaryBytes\": 500000"), "{described}");
+        assert!(lines(ToolSource::Custom).len() > content.len());
     }
 
     #[test]
