@@ -39,6 +39,7 @@ mod missing_files;
 mod team_names;
 mod tool_loading;
 
+pub use missing_files::{TOOLS_PREFIX, is_in_tools, missing_file_reason};
 pub use tool_loading::LoadedRegistry;
 pub(crate) use tool_loading::{add_server_tools, grant_needs_of};
 
@@ -240,7 +241,7 @@ impl HostSetup {
             ));
         }
         self.warn_withheld();
-        let policy = policy.with_trusted_skills(self.skills().trusted_folders());
+        let policy = self.skills().show_in(policy);
         PipelineSnapshot { registry, policy }
     }
 

@@ -2,6 +2,7 @@
 //! [`Policy`] combines the rules of all files.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::sync::Arc;
 
 use jiff::SignedDuration;
@@ -91,10 +92,27 @@ pub struct Policy {
     role: Option<Arc<CompiledRole>>,
     /// The folders of trusted skills, which tools may read.
     skill_folders: Vec<String>,
+    /// The folders of trusted skills that are checked before each call.
+    checked_skills: Option<CheckedSkills>,
     /// Why no call may run, if that is so.
     halt: Option<Arc<PolicyHalt>>,
     /// The path rules of each tool, compiled at its first call.
     paths: Arc<Mutex<HashMap<String, PathRules>>>,
+}
+
+/// Finds the folders of trusted skills whose files are checked before each call.
+pub trait CheckedSkillFolders: Send + Sync {
+    /// Returns the folders that tools may read, relative to the workspace root.
+    fn folders(&self) -> Vec<String>;
+}
+
+#[derive(Clone)]
+struct CheckedSkills(Arc<dyn CheckedSkillFolders>);
+
+impl fmt::Debug for CheckedSkills {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CheckedSkills")
+    }
 }
 
 /// The arguments that rules can match for a request of a running call.
@@ -134,6 +152,7 @@ impl Policy {
             lease_days: merged.approvals.lease_days,
             skill_folders: Vec::new(),
             halt: None,
+            checked_skills: None,
             paths: Arc::default(),
         }
     }
@@ -143,6 +162,13 @@ impl Policy {
     pub fn with_trusted_skills(mut self, folders: Vec<String>) -> Self {
         self.skill_folders = folders;
         self.paths = Arc::default();
+        self
+    }
+
+    /// Lets tools read these folders of skills, too, which are checked before each call.
+    #[must_use]
+    pub fn with_checked_skills(mut self, folders: Arc<dyn CheckedSkillFolders>) -> Self {
+        self.checked_skills = Some(CheckedSkills(folders));
         self
     }
 

@@ -146,10 +146,14 @@ pub(super) fn is_repeatable(tool: &Tool) -> bool {
 }
 
 impl Policy {
-    /// Returns the path rules for calls of a tool.
+    /// Returns the path rules for calls of a tool. The folders of skills that have to be checked are checked now.
     pub fn paths(&self, tool: &Tool) -> PathRules {
+        let checked = self.checked_skills.as_ref();
+        let checked = checked.map_or_else(Vec::new, |checked| checked.0.folders());
+        // Neither names of tools nor folders of skills contain spaces.
+        let key = [&[tool.name().to_string()], &*checked].concat().join(" ");
         let mut cache = self.paths.lock();
-        if let Some(rules) = cache.get(tool.name().as_str()) {
+        if let Some(rules) = cache.get(&key) {
             return rules.clone();
         }
         let files = || self.files.iter();
@@ -168,12 +172,13 @@ impl Policy {
         if revealed.peek().is_some() {
             rules = rules.and_then(|rules| rules.reveal(revealed));
         }
-        if !self.skill_folders.is_empty() {
-            rules = rules.and_then(|rules| rules.show_skills(&self.skill_folders));
+        if !self.skill_folders.is_empty() || !checked.is_empty() {
+            let shown = self.skill_folders.iter().chain(&checked);
+            rules = rules.and_then(|rules| rules.show_skills(shown));
         }
         // All rules were checked when the file was read. If one fails nevertheless, no path is reachable.
         let rules = rules.unwrap_or_else(|_| PathRules::hide_everything());
-        cache.insert(tool.name().to_string(), rules.clone());
+        cache.insert(key, rules.clone());
         rules
     }
 
