@@ -113,18 +113,19 @@ pub const SHARED_SKILL_FOLDERS: [&str; 7] = [
     ".opencode/skills",
 ];
 
-/// The skills in all folders in which mimir finds them. They are hidden, because text of a skill is untrusted until a
+/// The skills in all folders in which mimir finds them, and in folders of these names further down, which other agents use.
+/// They are hidden, because text of a skill is untrusted until a
 /// person trusts it, and only `load_skill` marks it. The folders of trusted skills are exceptions.
 pub(super) const SKILLS: &[&str] = &[
     "**/.mimir/skills/*",
     "**/.mimir/team-skills/*",
-    ".agents/skills/*",
-    ".claude/skills/*",
-    ".codex/skills/*",
-    ".cursor/skills/*",
-    ".gemini/skills/*",
-    ".github/skills/*",
-    ".opencode/skills/*",
+    "**/.agents/skills/*",
+    "**/.claude/skills/*",
+    "**/.codex/skills/*",
+    "**/.cursor/skills/*",
+    "**/.gemini/skills/*",
+    "**/.github/skills/*",
+    "**/.opencode/skills/*",
 ];
 
 /// Private state of mimir: the audit log, approvals, and the stored values of plugins. Memories are hidden, too,

@@ -278,7 +278,12 @@ fn path_rules_hide_installed_skills_except_trusted_ones() {
         assert!(read_only(&rules, &file), "{file}");
         assert!(hidden(&rules, &format!("{folder}/other/SKILL.md")));
     }
-    assert!(read_only(&rules, "sub/.agents/skills/new/SKILL.md"));
+    // Other agents find them in folders further down, too.
+    for folder in super::SHARED_SKILL_FOLDERS {
+        let rules = PathRules::protected();
+        assert!(hidden(&rules, &format!("sub/{folder}/new/SKILL.md")));
+        assert!(!hidden(&rules, &format!("sub/{folder}")), "{folder}");
+    }
 }
 
 #[test]
