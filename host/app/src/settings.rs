@@ -35,6 +35,7 @@ mod layer_value;
 mod lower_files;
 mod merge;
 mod reload;
+mod sync_layers;
 mod team_overrides;
 mod team_text;
 mod unknown_variables;
@@ -405,12 +406,7 @@ fn withheld_keys(
         return Ok(Vec::new());
     };
     let below = merge::merge_layers(below)?;
-    let mut withheld = file.config.weakening_keys(&below);
-    // The value that this key has by default would not be distinguished from one that is set.
-    let loads_custom_tools = file.value["tools"]["autoLoadCustomTools"].as_bool() == Some(true);
-    if loads_custom_tools && !below.tools.auto_load_custom_tools {
-        withheld.push("tools.autoLoadCustomTools: true".to_owned());
-    }
+    let withheld = file.config.weakening_keys(&below, |key| file.sets(key));
     let approvals = UserApprovalStore::new(user_dirs, workspace).map(|store| store.read());
     let accepted = match approvals {
         Some(Ok(approvals)) => approvals.settings.contains(&file.digest()),

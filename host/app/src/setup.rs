@@ -75,8 +75,26 @@ impl HostSetup {
     pub fn find(workspace: Option<&Path>) -> Result<Self, ToolError> {
         let user_dirs = find_user_dirs();
         let workspace = find_workspace(workspace)?;
-        check_separation(&workspace, &user_dirs)?;
+        workspace.check_separation(&user_dirs)?;
         let settings = MergedSettings::read(&user_dirs, &workspace)?;
+        Ok(Self::from_parts(user_dirs, workspace, settings))
+    }
+
+    /// Finds the setup for commands that only change files of the user. They also work in a folder that cannot be a
+    /// workspace, such as the home folder.
+    pub fn find_for_user(workspace: Option<&Path>) -> Result<Self, ToolError> {
+        let user_dirs = find_user_dirs();
+        let workspace = find_workspace(workspace)?.or_user_folder(&user_dirs)?;
+        let settings = MergedSettings::read(&user_dirs, &workspace)?;
+        Ok(Self::from_parts(user_dirs, workspace, settings))
+    }
+
+    /// Finds the setup, like [`Self::find_for_user`], without the config of the project and the bundles of teams, so that
+    /// these can be fetched or left.
+    pub fn find_for_teams(workspace: Option<&Path>) -> Result<Self, ToolError> {
+        let user_dirs = find_user_dirs();
+        let workspace = find_workspace(workspace)?.or_user_folder(&user_dirs)?;
+        let settings = MergedSettings::read_for_sync(&user_dirs, &workspace)?;
         Ok(Self::from_parts(user_dirs, workspace, settings))
     }
 
@@ -112,12 +130,13 @@ impl HostSetup {
         }
     }
 
-    /// Finds the workspace and reads the config files without the bundles of teams, to fetch these.
+    /// Finds the workspace and reads the config files without that of the project and the bundles of teams, to fetch
+    /// these.
     pub fn find_without_teams(workspace: Option<&Path>) -> Result<Self, ToolError> {
         let user_dirs = find_user_dirs();
         let workspace = find_workspace(workspace)?;
-        check_separation(&workspace, &user_dirs)?;
-        let settings = MergedSettings::read_without_teams(&user_dirs, &workspace)?;
+        workspace.check_separation(&user_dirs)?;
+        let settings = MergedSettings::read_for_sync(&user_dirs, &workspace)?;
         Ok(Self::from_parts(user_dirs, workspace, settings))
     }
 
@@ -349,48 +368,6 @@ impl HostSetup {
     }
 }
 
-/// Refuses a workspace that contains the user's own settings or cache, such as the home folder, or is inside of them: a
-/// tool with write access there could grant itself rights, or change the code that mimir runs.
-pub fn check_separation(
-    workspace: &WorkspaceFolder,
-    user_dirs: &UserDirs,
-) -> Result<(), ToolError> {
-    let Ok(root) = workspace.root().canonicalize() else {
-        return Ok(());
-    };
-    let refusal = |relation: &str, path: &Path, remedy: &str| {
-        let shown = |path: &Path| mimir_core::text::visible(&path.display().to_string());
-        ToolError::new(
-            ToolErrorCode::InvalidPath,
-            format!(
-                "{} cannot be a workspace: it {relation} {}, which tools must not reach; {remedy}",
-                shown(&root),
-                shown(path)
-            ),
-        )
-    };
-    let folders = [&user_dirs.config, &user_dirs.cache];
-    let folders = folders.into_iter().flatten();
-    let files = user_dirs.named_team.iter().chain(&user_dirs.team);
-    for path in folders.clone().chain(files) {
-        let existing = path.ancestors().find_map(|path| path.canonicalize().ok());
-        if existing.is_some_and(|existing| existing.starts_with(&root)) {
-            let remedy = "name a folder below it with -C";
-            return Err(refusal("contains mimir's own files in", path, remedy));
-        }
-    }
-    for folder in folders {
-        if folder
-            .canonicalize()
-            .is_ok_and(|folder| root.starts_with(folder))
-        {
-            let remedy = "name a folder outside of it with -C";
-            return Err(refusal("is inside mimir's own folder", folder, remedy));
-        }
-    }
-    Ok(())
-}
-
 /// Finds the user's own folders. Warns about variables that are ignored.
 pub fn find_user_dirs() -> UserDirs {
     let user_dirs = UserDirs::find();
@@ -409,6 +386,14 @@ pub fn find_workspace(named: Option<&Path>) -> Result<WorkspaceFolder, ToolError
         let mimir_dir = mimir_core::text::visible(&mimir_dir.display().to_string());
         warn(format_args!(
             "{mimir_dir} belongs to another user and is ignored; to use it, pass its folder with -C"
+        ));
+    }
+    let unusable = workspace.unusable();
+    if let Some(mimir_dir) = unusable.filter(|folder| folder.join("config.yml").exists()) {
+        let mimir_dir = mimir_core::text::visible(&mimir_dir.display().to_string());
+        warn(format_args!(
+            "{mimir_dir} is ignored, because its folder contains mimir's own files and cannot be a workspace; remove it, \
+             or move it into the folder of your project"
         ));
     }
     Ok(workspace)

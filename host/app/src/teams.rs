@@ -22,7 +22,9 @@ pub use membership::{
     TeamMembership, all_memberships, locations_with_bundles, memberships, read_team_key,
 };
 pub use refresh::{TeamRefresh, refresh_if_needed, spawn_refresh, sync_and_compare};
-pub use team_in_force::{LOCATION_PREFIX, TeamInForce, allowed_lines, enforced_lines};
+pub use team_in_force::{
+    LOCATION_PREFIX, TeamInForce, allowed_lines, enforced_lines, enforced_settings_lines,
+};
 pub use team_store::{StoredTeam, TeamStore};
 
 pub(crate) use team_in_force::check_team_settings;

@@ -103,6 +103,24 @@ fn is_writing_option(word: &str) -> bool {
     name.is_some_and(|name| !name.is_empty() && is_prefix(name))
 }
 
+/// Returns true if an option shows the content of files that git treats as binary, in the form of text or of a patch:
+/// the sandbox hides the committed content of hidden files in this way.
+fn shows_binary_files(word: &str, subcommand: &str) -> bool {
+    if let Some(name) = word.strip_prefix("--") {
+        // Git accepts any unique prefix. One letter is never unique.
+        return name.len() > 1 && ("text".starts_with(name) || "binary".starts_with(name));
+    }
+    // The rest of a cluster after these letters is a value.
+    let with_value = if subcommand == "grep" {
+        "ABCOefm"
+    } else {
+        "BCDGILMOSUXln"
+    };
+    let letters = word.strip_prefix('-').unwrap_or_default().chars();
+    let mut letters = letters.take_while(|c| !with_value.contains(*c));
+    letters.any(|c| c == 'a')
+}
+
 /// Values of `--diff-merges` that compare without merging. `remerge` would run merge drivers.
 const COMPARING_FORMATS: [&str; 10] = [
     "1",
@@ -188,6 +206,13 @@ pub(super) fn risky_arguments(words: &[ShellWord]) -> Vec<String> {
         reasons.extend(risky.map(|word| {
             format!("`git {subcommand} {word}` may write a file or run a program of the settings")
         }));
+        // `git stash -a` does not print anything.
+        let prints = subcommand != "stash" || matches!(first, "show" | "list");
+        let mut options = rest.iter().take_while(|word| **word != "--");
+        let shown = options.find(|word| prints && shows_binary_files(word, subcommand));
+        reasons.extend(shown.map(|word| {
+            format!("`git {subcommand} {word}` may print the committed content of files that no tool may read")
+        }));
         if may_merge(&rest) {
             reasons.push(format!(
                 "`git {subcommand} --diff-merges` may run a program of the settings"
@@ -247,6 +272,58 @@ mod tests {
             .map(ShellWord::text)
             .collect::<Vec<_>>()
             .join(" ")
+    }
+
+    #[test]
+    fn git_options_that_print_the_content_of_binary_files_are_found() {
+        let reasons = |line: &str| {
+            let words: Vec<ShellWord> = line
+                .split(' ')
+                .map(|word| ShellWord::Known(word.to_owned()))
+                .collect();
+            risky_arguments(&words)
+        };
+        for line in [
+            "git grep -a API HEAD",
+            "git grep --cached -na API",
+            "git grep -Ia API HEAD",
+            "git grep --tex API HEAD",
+            "git show --text HEAD~1",
+            "git show -pa HEAD",
+            "git log -p --te",
+            "git log -p -1 -wa",
+            "git diff --binary TREE HEAD",
+            "git diff --bi TREE HEAD",
+            "git diff-tree -p -a HEAD",
+            "git stash show -p -a",
+            "git range-diff -a a b",
+            "git --no-pager whatchanged -p -a",
+        ] {
+            let found = reasons(line);
+            assert!(
+                found.iter().any(|it| it.contains("committed content")),
+                "{line}: {found:?}"
+            );
+        }
+        for line in [
+            "git grep -e -API HEAD",
+            "git grep -nea HEAD",
+            "git log -Sabc --all --author=a -- -a",
+            "git log -Gabc -p",
+            "git diff --stat -Ma",
+            "git reflog --all",
+            "git stash -a",
+            "git branch -a",
+            "git log --abbrev-commit --name-only",
+            "git rev-list --bisect HEAD",
+            "git log --branches --before=yesterday",
+        ] {
+            let found = reasons(line);
+            assert!(
+                !found.iter().any(|it| it.contains("committed content")),
+                "{line}: {found:?}"
+            );
+        }
     }
 
     #[test]

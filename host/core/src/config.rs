@@ -379,6 +379,27 @@ impl Default for AuditSettings {
     }
 }
 
+impl AuditSettings {
+    /// Returns the keys of the settings with their values, as in a file.
+    pub fn values(&self) -> [(&'static str, String); 5] {
+        let durability = match self.durability {
+            AuditDurability::Write => "write",
+            AuditDurability::Fsync => "fsync",
+        };
+        let on_failure = match self.on_failure {
+            AuditFailureMode::Refuse => "refuse",
+            AuditFailureMode::Run => "run",
+        };
+        [
+            ("audit.durability", durability.to_owned()),
+            ("audit.logArgs", self.log_args.to_string()),
+            ("audit.onFailure", on_failure.to_owned()),
+            ("audit.maxBytes", self.max_bytes.to_string()),
+            ("audit.keep", self.keep.to_string()),
+        ]
+    }
+}
+
 /// Treatment of calls that cannot be recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

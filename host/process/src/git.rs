@@ -127,8 +127,8 @@ const ATTRIBUTES: &str = "/etc/git-attributes";
 /// Makes git treat hidden files as binary, including files that are no longer tracked: `show`, `log -p`, `diff` and
 /// `grep` then print their names without the content, which is still in the repository's objects.
 ///
-/// This only keeps secrets out of ordinary output. It is not a security boundary: the repository's own attributes and
-/// options such as `--text` take precedence. Does nothing if a repository has its own `core.attributesFile`.
+/// This only keeps secrets out of ordinary output. It is not a security boundary: the repository's own attributes take
+/// precedence. Commands with options such as `--text`, which do so as well, need an approval. Does nothing if a repository has its own `core.attributesFile`.
 fn hide_content(
     spec: &mut CommandSpec,
     store: &StandInStore,

@@ -115,6 +115,11 @@ impl ConfigLocation {
                 ToolErrorCode::FileNotFound,
                 "MIMIR_TEAM_POLICY names this file and it is not there; create it, or unset the variable".to_owned(),
             ),
+            // A policy on a share that is not mounted must not count as absent.
+            Err(e) if is_missing(&e) && *owner == ConfigOwner::Machine && is_behind_dangling_link(path) => fault(
+                ToolErrorCode::FileNotFound,
+                "the team policy is behind a link whose target is not there; as an administrator, restore the target or remove the link".to_owned(),
+            ),
             Err(e) if is_missing(&e) => Ok(None),
             Err(e) if e.kind() == ErrorKind::FileTooLarge => {
                 fault(ToolErrorCode::InvalidInput, "the file is larger than 1 MB, the maximum for a config file".to_owned())
@@ -142,15 +147,24 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
+/// Returns true if the path, or the first of the folders above it at which anything exists, is a link without a target.
+fn is_behind_dangling_link(path: &Path) -> bool {
+    let mut existing = path.ancestors().filter(|at| at.symlink_metadata().is_ok());
+    existing.next().is_some_and(|at| at.metadata().is_err())
+}
+
 /// Refuses a file of an administrator that users other than an administrator or this user can write, or replace in its
-/// folder. `what` names it in the error.
+/// folder or in that of a link to it. `what` names it in the error.
 pub(crate) fn check_not_writable_by_others(what: &str, path: &Path, file: &File) -> io::Result<()> {
     let real = path.canonicalize()?;
     let folder = real.parent().unwrap_or(Path::new("/"));
     let rule = FileAccessRule::of_user_or_administrator(OwnerOnly::Writing);
+    // Who can write this folder can replace a link in it.
+    let named = path.parent().unwrap_or(folder);
     for (item, fault) in [
         (path, rule.check_file(file)?),
         (folder, rule.check_path(folder)?),
+        (named, rule.check_path(named)?),
     ] {
         if let Some(fault) = fault {
             let item = visible(&item.display().to_string());

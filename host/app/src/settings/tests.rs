@@ -219,6 +219,58 @@ fn machine(folder: &std::path::Path) -> (UserDirs, WorkspaceFolder, PathBuf) {
 
 #[test]
 #[cfg(unix)]
+fn team_file_behind_a_link_is_checked_like_the_file() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let folder = tempfile::tempdir().unwrap();
+    let (places, workspace, path) = machine(folder.path());
+    let read = || MergedSettings::read(&places, &workspace);
+    let target = folder.path().join("safe/team.yml");
+    symlink(&target, &path).unwrap();
+    // The target is on a share that is not mounted.
+    let error = read().unwrap_err();
+    assert_eq!(error.code, ToolErrorCode::FileNotFound);
+    assert!(error.message.contains("behind a link"), "{}", error.message);
+    std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+    std::fs::write(&target, "policy: {deny: [git]}\n").unwrap();
+    assert_eq!(read().unwrap().files.len(), 1);
+    // Who can write the folder of the link can replace it.
+    let etc = folder.path().join("etc");
+    std::fs::set_permissions(&etc, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let error = read().unwrap_err();
+    assert_eq!(error.code, ToolErrorCode::PermissionDenied);
+    assert!(error.message.ends_with("/etc'"), "{}", error.message);
+    // A link in the place of the folder.
+    std::fs::remove_dir_all(&etc).unwrap();
+    symlink(folder.path().join("gone"), &etc).unwrap();
+    assert_eq!(read().unwrap_err().code, ToolErrorCode::FileNotFound);
+    std::fs::remove_file(&etc).unwrap();
+    assert!(read().unwrap().files.is_empty());
+}
+
+#[test]
+fn sync_settings_are_without_the_file_of_the_project() {
+    let folder = tempfile::tempdir().unwrap();
+    let user = folder.path().join("user");
+    let work = folder.path().join("work");
+    std::fs::create_dir_all(work.join(".mimir")).unwrap();
+    std::fs::create_dir_all(&user).unwrap();
+    std::fs::write(user.join("config.yml"), "network: {blockedPorts: [25]}\n").unwrap();
+    let places = UserDirs {
+        config: Some(user),
+        ..UserDirs::default()
+    };
+    let workspace = WorkspaceFolder::find(Some(&work)).unwrap();
+    for text in ["network: {mode: none}\n", "polcy: {}\n", "teams: {}\n"] {
+        std::fs::write(work.join(".mimir/config.yml"), text).unwrap();
+        let settings = MergedSettings::read_for_sync(&places, &workspace).unwrap();
+        let network = &settings.config.network;
+        assert_eq!(network.mode, None, "{text}");
+        assert!(network.blocked_ports.is_some(), "{text}");
+    }
+}
+
+#[test]
+#[cfg(unix)]
 fn team_file_writable_by_others_is_refused() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();

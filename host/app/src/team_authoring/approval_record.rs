@@ -1,7 +1,7 @@
 //! Signed decisions of reviewers about one build of a component.
 
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use mimir_core::files::{self, LinkPolicy};
@@ -165,14 +165,38 @@ pub(super) fn read_key(folder: &Path, name: &str) -> Result<VerifyingKey, ToolEr
 }
 
 impl ReviewRecord {
-    /// Signs the record and writes it into the folder, over an earlier decision about the same build.
+    /// Signs the record and writes it into the folder, over an earlier decision about the same build. A decision after
+    /// the first is also kept in a file of its own, so that putting back the file of an earlier one does not revive it.
     pub fn write(&self, folder: &AuthoringFolder, key: &SigningKey) -> Result<(), ToolError> {
         let payload = serde_json::to_vec(self).map_err(ToolError::internal)?;
         let envelope = DsseEnvelope::sign(PAYLOAD_TYPE, &payload, key)?.to_json()?;
         let path = folder.review_path(&self.file, &self.digest);
-        refuse_link(&path)?;
-        write_atomically(&path, &envelope).map_err(|error| file_error("write", &path, &error))
+        let own = path.with_extension(format!("{}.json", self.decided_at.as_millisecond()));
+        let is_first = path.symlink_metadata().is_err();
+        for path in [own, path].into_iter().skip(usize::from(is_first)) {
+            refuse_link(&path)?;
+            write_atomically(&path, &envelope)
+                .map_err(|error| file_error("write", &path, &error))?;
+        }
+        Ok(())
     }
+}
+
+/// Returns the files of single decisions about the build whose decision is in the file at `path`.
+fn other_decisions(path: &Path) -> Vec<PathBuf> {
+    let (Some(folder), Some(stem)) = (path.parent(), path.file_stem()) else {
+        return Vec::new();
+    };
+    let begin = format!("{}.", stem.to_string_lossy());
+    let is_decision = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let time = name.strip_prefix(&begin);
+        let time = time.and_then(|rest| rest.strip_suffix(".json"));
+        time.is_some_and(|time| time.parse::<i64>().is_ok())
+    };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    paths.filter(is_decision).collect()
 }
 
 impl SignedReview {
@@ -188,7 +212,8 @@ impl SignedReview {
         serde_json::from_slice(&payload).ok()
     }
 
-    /// Reads the decision about an entry of the catalog; `None` if there is none.
+    /// Reads the newest decision about an entry of the catalog; `None` if there is none. Of two at the same time, the
+    /// rejection counts.
     ///
     /// # Errors
     ///
@@ -199,11 +224,29 @@ impl SignedReview {
         keys: &[VerifyingKey],
     ) -> Result<Option<Self>, ToolError> {
         let path = folder.review_path(&tool.file, &tool.digest);
+        let current = Self::read_file(folder, tool, keys, &path)?;
+        let others = other_decisions(&path).into_iter();
+        // One that is not valid counts as little as one that is missing.
+        let others =
+            others.filter_map(|path| Self::read_file(folder, tool, keys, &path).ok().flatten());
+        Ok(others.chain(current).max_by_key(|review| {
+            let record = &review.record;
+            let is_rejection = record.decision == ReviewDecision::Rejected;
+            (record.decided_at, is_rejection)
+        }))
+    }
+
+    fn read_file(
+        folder: &AuthoringFolder,
+        tool: &AuthoredTool,
+        keys: &[VerifyingKey],
+        path: &Path,
+    ) -> Result<Option<Self>, ToolError> {
         let shown = visible(&path.display().to_string());
-        let json = match files::read(&path, LinkPolicy::Refuse, MAX_FILE_SIZE) {
+        let json = match files::read(path, LinkPolicy::Refuse, MAX_FILE_SIZE) {
             Ok(json) => json,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(file_error("read", &path, &error)),
+            Err(error) => return Err(file_error("read", path, &error)),
         };
         let fault = |why: &str| {
             let message = format!("{shown}: {why}");
@@ -341,6 +384,43 @@ mod tests {
             .review_path(&fixture.tool.file, &fixture.tool.digest);
         std::fs::write(&path, envelope.to_json().unwrap()).unwrap();
         assert!(fixture.read(&keys).is_err());
+    }
+
+    #[test]
+    fn review_that_is_put_back_does_not_replace_a_newer_one() {
+        let fixture = fixture();
+        let key = key();
+        let keys = [key.verifying_key().clone()];
+        let path = fixture
+            .folder
+            .review_path(&fixture.tool.file, &fixture.tool.digest);
+        let decide = |decision, day: u8| {
+            let record = ReviewRecord {
+                decision,
+                decided_at: format!("2026-01-0{day}T00:00:00Z").parse().unwrap(),
+                ..fixture.record()
+            };
+            record.write(&fixture.folder, &key).unwrap();
+            std::fs::read(&path).unwrap()
+        };
+        let decision = || fixture.read(&keys).unwrap().unwrap().record.decision;
+        let approved = decide(ReviewDecision::Approved, 1);
+        assert_eq!(other_decisions(&path), Vec::<PathBuf>::new());
+        decide(ReviewDecision::Rejected, 2);
+        std::fs::write(&path, &approved).unwrap();
+        assert_eq!(decision(), ReviewDecision::Rejected);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(decision(), ReviewDecision::Rejected);
+        std::fs::write(&path, &approved).unwrap();
+        // A new review counts, and a decision that none of the keys signed does not.
+        decide(ReviewDecision::Approved, 3);
+        assert_eq!(decision(), ReviewDecision::Approved);
+        let forged = path.with_extension("4102444800000.json");
+        std::fs::write(&forged, "{}").unwrap();
+        assert_eq!(decision(), ReviewDecision::Approved);
+        decide(ReviewDecision::Rejected, 3);
+        std::fs::write(&path, &approved).unwrap();
+        assert_eq!(decision(), ReviewDecision::Rejected);
     }
 
     #[test]

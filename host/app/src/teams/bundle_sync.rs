@@ -8,7 +8,8 @@ use std::time::SystemTime;
 use mimir_audit::FileAuditSink;
 use mimir_core::audit::{AuditEvent, AuditSink as _, EventKind};
 use mimir_core::{ToolError, ToolErrorCode};
-use mimir_registry::team::{AcceptedBundle, TeamBundle, TeamFault};
+use mimir_registry::signature::{DsseEnvelope, VerifyingKey};
+use mimir_registry::team::{AcceptedBundle, TeamBundle, TeamError, TeamFault};
 
 use super::bundle_source::{BundleSource, FetchedEnvelope};
 use super::membership::TeamMembership;
@@ -26,7 +27,8 @@ use crate::workspace::WorkspaceFolder;
 pub struct SyncContext {
     user_dirs: UserDirs,
     workspace: WorkspaceFolder,
-    /// The settings without the bundles of teams, so that a bundle cannot prevent its own replacement.
+    /// The settings without the bundles of teams, so that a bundle cannot prevent its own replacement, and without the
+    /// file of the project, so that a checkout cannot.
     settings: MergedSettings,
     audit: Arc<FileAuditSink>,
 }
@@ -52,11 +54,11 @@ impl SyncContext {
     /// Creates the context of a setup, whose settings may be without those of teams.
     ///
     /// # Errors
-    /// A config file is not valid.
+    /// A config file of the user or an administrator is not valid.
     pub fn new(setup: &HostSetup) -> Result<Self, ToolError> {
         let (user_dirs, workspace) = (setup.user_dirs.clone(), setup.workspace.clone());
         Ok(Self {
-            settings: MergedSettings::read_without_teams(&user_dirs, &workspace)?,
+            settings: MergedSettings::read_for_sync(&user_dirs, &workspace)?,
             audit: setup.audit(),
             user_dirs,
             workspace,
@@ -184,7 +186,28 @@ pub(super) fn check(
     let (history, _) = store.history(membership);
     let (org_id, keys) = (&membership.org_id, &membership.keys);
     let checked = AcceptedBundle::check(&fetched.bytes, org_id, keys, history.as_ref(), now());
-    checked.map_err(|error| check_error(error, org_id))
+    let has_bundle = history.is_some_and(|history| !history.record.left);
+    checked.map_err(|error| {
+        let is_unknown = matches!(error, TeamError::Signer);
+        let mut error = check_error(error, org_id, has_bundle);
+        if let Some(id) = is_unknown.then(|| unknown_signer(&fetched.bytes)).flatten() {
+            let signer = format!(": its key {id} is not among those that you trust");
+            error.message.push_str(&signer);
+        }
+        error
+    })
+}
+
+/// Returns the id of the key that signed an envelope, if the bundle in it names the key. It is for messages only: nothing
+/// proves that the key belongs to the team.
+fn unknown_signer(envelope: &[u8]) -> Option<String> {
+    let envelope = DsseEnvelope::from_json(envelope).ok()?;
+    let bundle = TeamBundle::from_payload(&envelope.unverified_payload().ok()?).ok()?;
+    let keys = bundle.keys.iter();
+    let keys: Vec<VerifyingKey> = keys
+        .filter_map(|pem| VerifyingKey::from_pem(pem.as_bytes()).ok())
+        .collect();
+    envelope.verify(&keys).ok().map(|(_, id)| id)
 }
 
 /// Fetches the blobs that the store lacks or has damaged. Each is verified before it replaces a file.

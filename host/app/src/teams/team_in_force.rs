@@ -80,23 +80,31 @@ impl TeamInForce {
     /// Returns why the bundle is too old; `None` if it is not.
     pub fn outdated(&self, now: Timestamp) -> Option<OutdatedTeam> {
         let (shown, checked) = (self.shown(), self.checked_at);
-        let (limit, why) = if now >= self.bundle.expires_at {
+        let (limit, why, remedy) = if now >= self.bundle.expires_at {
             let why = format!("its bundle has expired at {}", self.bundle.expires_at);
-            ("expiresAt".to_owned(), why)
+            let remedy = OutdatedTeam::RENEWAL;
+            (OutdatedTeam::EXPIRY.to_owned(), why, remedy)
         } else if checked > now.checked_add(CLOCK_TOLERANCE).unwrap_or(now) {
-            let why = format!("its bundle was last checked at {checked}, which is in the future");
-            ("teams.maxAgeHours".to_owned(), why)
+            let why = format!(
+                "its bundle was last checked at {checked}, but the clock of this machine says {now}: it was set back"
+            );
+            let remedy = OutdatedTeam::CLOCK;
+            (OutdatedTeam::MAX_AGE.to_owned(), why, remedy)
         } else if now >= self.latest_check() {
             let hours = self.membership.max_age.as_hours();
-            let why = format!("its bundle was last checked at {checked}");
-            (format!("teams.maxAgeHours: {hours}"), why)
+            let why = format!(
+                "its bundle was last checked at {checked}, and {} allows {hours} h (`teams.maxAgeHours`)",
+                self.membership.shown
+            );
+            let remedy = OutdatedTeam::CHECK;
+            (format!("{}: {hours}", OutdatedTeam::MAX_AGE), why, remedy)
         } else {
             return None;
         };
         Some(OutdatedTeam {
             locations: self.location_prefix(),
             limit,
-            text: format!("{shown}: {why}, so its tools are refused; `mimir team sync` renews it"),
+            text: format!("{shown}: {why}, so its tools are refused; {remedy}"),
         })
     }
 
@@ -211,6 +219,17 @@ pub(super) fn now() -> Timestamp {
 /// # Errors
 /// The settings of the bundle are not valid.
 pub fn enforced_lines(bundle: &TeamBundle) -> Result<Vec<String>, ToolError> {
+    let mut lines = enforced_settings_lines(bundle)?;
+    let enforced = bundle.tools.iter().filter(|tool| tool.enforced);
+    lines.extend(enforced.map(|tool| format!("{} cannot be disabled", tool.file)));
+    Ok(lines)
+}
+
+/// Returns what the settings of a bundle enforce, without its tools, one line each.
+///
+/// # Errors
+/// The settings of the bundle are not valid.
+pub fn enforced_settings_lines(bundle: &TeamBundle) -> Result<Vec<String>, ToolError> {
     let file = parse_settings(bundle, std::path::PathBuf::from("config.yml"))?;
     let enforcement = &file.config.enforcement;
     let mut lines = Vec::new();
@@ -236,13 +255,15 @@ pub fn enforced_lines(bundle: &TeamBundle) -> Result<Vec<String>, ToolError> {
         let mode = mode.as_str().unwrap_or_default();
         lines.push(format!("commands run in the sandbox `{mode}`"));
     }
-    for key in ["audit", "limits", "network", "policy", "trust"] {
+    // With values, because a default value can also replace a stricter one of the member.
+    let audit = file.config.audit.values().into_iter();
+    let audit = audit.filter(|(key, _)| file.sets(key));
+    lines.extend(audit.map(|(key, value)| format!("`{key}: {value}`, above your own")));
+    for key in ["limits", "network", "policy", "trust"] {
         if file.sets(key) {
             lines.push(format!("`{key}` of its settings, above your own"));
         }
     }
-    let enforced = bundle.tools.iter().filter(|tool| tool.enforced);
-    lines.extend(enforced.map(|tool| format!("{} cannot be disabled", tool.file)));
     Ok(lines)
 }
 
@@ -253,7 +274,8 @@ pub fn enforced_lines(bundle: &TeamBundle) -> Result<Vec<String>, ToolError> {
 /// The settings of the bundle are not valid.
 pub fn allowed_lines(bundle: &TeamBundle) -> Result<Vec<String>, ToolError> {
     let file = parse_settings(bundle, std::path::PathBuf::from("config.yml"))?;
-    let mut lines = file.config.weakening_keys(&Config::default());
+    let sets = |key: &str| file.sets(key);
+    let mut lines = file.config.weakening_keys(&Config::default(), sets);
     for (name, provider) in &file.config.providers {
         if let Some(url) = &provider.url {
             let key = format!("providers.{name}");

@@ -342,21 +342,28 @@ pub(super) fn has_size(path: &Path, size: u64) -> bool {
         .is_ok_and(|meta| meta.is_file() && meta.len() == size)
 }
 
-/// Converts an error of a check into the error of a command, with a remedy.
-pub(super) fn check_error(error: TeamError, org_id: &str) -> ToolError {
+/// Converts an error of a check into the error of a command, with a remedy. `has_bundle` is true if an accepted bundle
+/// is in force.
+pub(super) fn check_error(error: TeamError, org_id: &str, has_bundle: bool) -> ToolError {
     let code = error.code();
     let message = format!("the bundle of the team `{org_id}` is not accepted: {error}");
     let mut converted = ToolError::new(code, mimir_core::text::visible(&message));
+    let stays = if has_bundle {
+        "the last accepted bundle stays in force; "
+    } else {
+        ""
+    };
     let remedy = match &error {
         TeamError::Signer | TeamError::Revoked(_) => {
             "ask the team's administrator for the current key, and join again: mimir team join REF --key KEY"
+                .to_owned()
         }
         TeamError::Rollback { .. } | TeamError::SameVersion(_) | TeamError::Expired(_) => {
-            "the last accepted bundle stays in force; ask the team's administrator to publish a new one"
+            format!("{stays}ask the team's administrator to publish a new one")
         }
-        TeamError::NotYetValid(_) => "set the clock of this machine",
-        _ => "the last accepted bundle stays in force; ask the team's administrator",
+        TeamError::NotYetValid(_) => "set the clock of this machine".to_owned(),
+        _ => format!("{stays}ask the team's administrator"),
     };
-    converted.remedies = Box::new([remedy.to_owned()]);
+    converted.remedies = Box::new([remedy]);
     converted
 }

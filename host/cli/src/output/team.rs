@@ -11,9 +11,11 @@ use serde_json::{Value, json};
 use super::dates::{json_time_with_distance, time_with_distance};
 use super::{BAD, FAINT, GOOD, STRONG, WARN, indented, styled};
 use mimir::team_authoring::granted_rights;
-use mimir::teams::{JoinPlan, TeamInForce, TeamMembership, allowed_lines, enforced_lines};
+use mimir::teams::{
+    JoinPlan, TeamInForce, TeamMembership, allowed_lines, enforced_lines, enforced_settings_lines,
+};
 
-/// Maximum number of lines of settings on the card. The rest is in the bundle.
+/// Number of lines of settings above which the card leaves out comments and empty lines.
 const MAX_SETTINGS_LINES: usize = 200;
 
 /// Returns the lines of the card: everything that joining puts in force.
@@ -51,7 +53,8 @@ pub fn card_lines(plan: &JoinPlan) -> Result<Vec<String>, ToolError> {
     };
     list(&mut lines, "enforces", &enforced);
     list(&mut lines, "allows", &allowed_lines(bundle)?);
-    let tools: Vec<String> = bundle.tools.iter().flat_map(tool_lines).collect();
+    let tools = bundle.tools.iter();
+    let tools: Vec<String> = tools.flat_map(|tool| tool_lines(bundle, tool)).collect();
     list(&mut lines, "tools", &tools);
     for (title, files) in [
         ("workers", &bundle.workers),
@@ -61,13 +64,35 @@ pub fn card_lines(plan: &JoinPlan) -> Result<Vec<String>, ToolError> {
         let files: Vec<String> = files.iter().map(|file| file.path.clone()).collect();
         list(&mut lines, title, &files);
     }
-    let settings: Vec<String> = bundle.settings.lines().map(str::to_owned).collect();
-    let more = settings.len().saturating_sub(MAX_SETTINGS_LINES);
-    list(&mut lines, "settings", &settings[..settings.len() - more]);
-    if more > 0 {
-        lines.push(format!("    … {more} more lines"));
+    let (settings, left_out) = settings_lines(&bundle.settings);
+    list(&mut lines, "settings", &settings);
+    if left_out > 0 {
+        lines.push(format!(
+            "    ({left_out} comments and empty lines are left out)"
+        ));
     }
     Ok(lines)
+}
+
+/// Returns the lines of settings, and how many comments and empty lines are left out because the text is long. Lines that
+/// have a meaning are never left out.
+fn settings_lines(text: &str) -> (Vec<String>, usize) {
+    let all: Vec<String> = text.lines().map(str::to_owned).collect();
+    if all.len() <= MAX_SETTINGS_LINES {
+        return (all, 0);
+    }
+    let is_shown = |line: &&String| {
+        let line = line.trim();
+        !line.is_empty() && !line.starts_with('#')
+    };
+    let short: Vec<String> = all.iter().filter(is_shown).cloned().collect();
+    // In a text block, such a line is content.
+    let parse = |text: &str| serde_yaml::from_str::<serde_yaml::Value>(text).ok();
+    if parse(&short.join("\n")) != parse(text) {
+        return (all, 0);
+    }
+    let left_out = all.len() - short.len();
+    (short, left_out)
 }
 
 fn field(title: &str, text: &str) -> String {
@@ -88,14 +113,18 @@ fn list(lines: &mut Vec<String>, title: &str, entries: &[String]) {
 }
 
 /// Returns the lines of a tool: its file, and the rights that the team grants.
-fn tool_lines(tool: &BundledTool) -> Vec<String> {
+fn tool_lines(bundle: &TeamBundle, tool: &BundledTool) -> Vec<String> {
     let enforced = if tool.enforced { ", enforced" } else { "" };
     let mut lines = vec![format!("{} ({}{enforced})", tool.file, bytes(tool.size))];
     if let Some(reference) = &tool.reference {
         lines.push(format!("  from {reference}"));
     }
     if let Some(signer) = &tool.signer {
-        lines.push(format!("  signed by {signer}"));
+        let revoked = match bundle.revokes(signer) {
+            true => ", a key that the team has revoked",
+            false => "",
+        };
+        lines.push(format!("  signed by {signer}{revoked}"));
     }
     let Some(grant) = &tool.grant else {
         lines.push("  no rights are granted: each call asks".to_owned());
@@ -191,6 +220,12 @@ pub fn status_row(membership: &TeamMembership, team: Result<&TeamInForce, &ToolE
     let bundle: &TeamBundle = &team.bundle;
     let next = team.checked_at.checked_add(jiff_span(membership));
     add_bundle_facts(&mut row, bundle, &team.signer_id);
+    if !membership.shared_tools && !bundle.tools.is_empty() {
+        // Tools that are not loaded are not enforced either.
+        let enforced = enforced_settings_lines(bundle).unwrap_or_default();
+        row["enforces"] = json!(enforced);
+        row["toolsNotLoaded"] = "features.sharedTools: false".into();
+    }
     row["checkedAt"] = team.checked_at.to_string().into();
     row["nextCheck"] = next.map(|next| next.to_string()).unwrap_or_default().into();
     row["lastFault"] = json!(team.last_fault);
@@ -234,17 +269,27 @@ pub fn print_status(out: &mut dyn Write, rows: &[Value]) -> io::Result<()> {
     for row in rows {
         let time = |key: &str| json_time_with_distance(row[key].as_str().unwrap_or_default(), now);
         let text = |key: &str| visible(row[key].as_str().unwrap_or_default());
-        let (style, mark) = if row["problem"].is_null() {
-            (GOOD, "✓")
-        } else {
-            (BAD, "✗")
+        let fault = row["lastFault"]["text"].as_str();
+        let (style, mark) = match (row["problem"].is_null(), fault) {
+            (false, _) => (BAD, "✗"),
+            (true, Some(_)) => (WARN, "!"),
+            (true, None) => (GOOD, "✓"),
+        };
+        let failed = match fault {
+            Some(_) => styled(WARN, " (the last check failed)"),
+            None => String::new(),
         };
         let name = if row["name"].is_null() {
             text("orgId")
         } else {
             text("name")
         };
-        writeln!(out, "{} {}", styled(style, mark), styled(STRONG, name))?;
+        writeln!(
+            out,
+            "{} {}{failed}",
+            styled(style, mark),
+            styled(STRONG, name)
+        )?;
         if !row["problem"].is_null() {
             writeln!(out, "{}", indented(&text("problem"), 2))?;
         }
@@ -297,10 +342,38 @@ pub fn print_status(out: &mut dyn Write, rows: &[Value]) -> io::Result<()> {
                 format!("{}{enforced}", tool["file"].as_str().unwrap_or_default())
             })
             .collect();
-        list(&mut lines, "tools", &tools);
+        let title = match row["toolsNotLoaded"].as_str() {
+            Some(why) => format!("tools, not loaded ({why})"),
+            None => "tools".to_owned(),
+        };
+        list(&mut lines, &title, &tools);
         for line in lines {
             writeln!(out, "{line}")?;
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn team_card_leaves_out_only_lines_without_a_meaning() {
+        let allows = "approval:\n  default: preApproved";
+        let hidden = format!("{}{allows}", "# note\n".repeat(300));
+        let (lines, left_out) = settings_lines(&hidden);
+        assert_eq!((lines.join("\n").as_str(), left_out), (allows, 300));
+        let many = format!("files:\n  deny:\n{}", "  - a\n".repeat(300));
+        assert_eq!(settings_lines(&many).0.len(), 302);
+        // In a text, such a line is an instruction for the model.
+        let text = format!(
+            "{}agent:\n  instructions: |\n    # Always approve\n\n    x\n",
+            "#\n".repeat(300)
+        );
+        let (lines, left_out) = settings_lines(&text);
+        assert!(lines.iter().any(|line| line.contains("# Always")));
+        assert_eq!((lines.len(), left_out), (305, 0));
+        assert_eq!(settings_lines("# note\na: 1").1, 0);
+    }
 }

@@ -256,6 +256,12 @@ fn team_publish_refuses_keys_that_members_do_not_know() {
         message.contains("members of version 1 do not accept the key"),
         "{message}"
     );
+    let remedies = admin.publish(1, &[]).2;
+    assert!(
+        remedies.contains("it is in `keys` of team.yml")
+            && !remedies.contains("add its public key"),
+        "{remedies}"
+    );
     let message = admin.publish_fails(2, &[]);
     assert!(message.contains("is not in `keys`"), "{message}");
     admin.published(0, &[]);
@@ -403,6 +409,9 @@ fn team_rejected_tool_is_not_published() {
     let added = admin.done(&["team", "add", "prob.wasm", "acme"]);
     let digest = added["digest"].as_str().unwrap();
     assert_eq!(admin.approve("prob", 0, &review_digest(&added), &[]).0, 0);
+    let record = fs::read_dir(admin.path("acme/approvals")).unwrap();
+    let record = record.map(|entry| entry.unwrap().path()).next().unwrap();
+    let approved = fs::read(&record).unwrap();
     let key = admin.key(0).display().to_string();
     let reject = ["team", "reject", "prob.wasm", "acme", "--sign", &key];
     let rejected = admin.done(&[&reject[..], &["--reason", "too curious"]].concat());
@@ -410,6 +419,10 @@ fn team_rejected_tool_is_not_published() {
         (&rejected["digest"], &rejected["listed"]),
         (&json!(digest), &json!(true))
     );
+    let message = admin.publish_fails(0, &[]);
+    assert!(message.contains("was rejected"), "{message}");
+    // The earlier approval, put back, does not revive the tool.
+    fs::write(&record, approved).unwrap();
     let message = admin.publish_fails(0, &[]);
     assert!(message.contains("was rejected"), "{message}");
 }

@@ -236,6 +236,9 @@ fn team_bundle_that_is_rolled_back_leaves_the_newer_one_in_force() {
         &["team", "join", &folder, "--key", &team.key_file(), "--yes"],
     );
     assert_eq!(code, 3, "{refused}");
+    // After leaving, no bundle stays in force.
+    let text = refused.to_string();
+    assert!(!text.contains("stays in force"), "{text}");
     // The same version with another content is refused, too.
     team.bundle.settings.clear();
     fs::write(team.folder().join("team.json"), team.signed()).unwrap();
@@ -450,6 +453,71 @@ fn team_of_an_administrator_needs_no_answer_and_cannot_be_left() {
 }
 
 #[test]
+fn team_update_is_fetched_in_a_workspace_whose_settings_forbid_it() {
+    let home = workspace();
+    let mut team = Team::new("").with_tool(true);
+    team.publish();
+    team.join(home.path());
+    let project = home.path().join(".mimir/config.yml");
+    for (version, text) in [(2, "network: {mode: none}\n"), (3, "polcy: {}\n")] {
+        write_config(&project, text);
+        team.publish();
+        let (code, synced) = json(home.path(), &["team", "sync"]);
+        assert_eq!(
+            (code, &synced["teams"][0]["version"]),
+            (0, &version.into()),
+            "{text}: {synced}"
+        );
+        let (code, status) = json(home.path(), &["team", "status"]);
+        assert_eq!(code, 0, "{status}");
+    }
+    // Other commands still report the invalid file.
+    let (code, refused) = json(home.path(), CALL);
+    assert!(
+        code == 2 && message(&refused).contains("polcy"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn team_status_says_that_tools_are_not_loaded() {
+    let home = workspace();
+    let mut team = Team::new("").with_tool(true);
+    team.publish();
+    team.join(home.path());
+    let status = || run(home.path(), &["team", "status"]).1;
+    assert!(status().contains("prob.wasm cannot be disabled"));
+    add_to_user_config(home.path(), "  features: {sharedTools: false}\n");
+    let text = status();
+    assert!(!text.contains("cannot be disabled"), "{text}");
+    let wanted = "tools, not loaded (features.sharedTools: false)";
+    assert!(text.contains(wanted), "{text}");
+}
+
+#[test]
+fn team_card_never_cuts_a_setting() {
+    let home = workspace();
+    let settings = format!(
+        "{}approval: {{default: preApproved}}\naudit: {{durability: write}}\n",
+        "# note\n".repeat(205)
+    );
+    let mut team = Team::new(&settings);
+    team.publish();
+    let folder = team.folder().display().to_string();
+    let join = ["team", "join", &folder, "--key", &team.key_file(), "--yes"];
+    let (code, _, card) = run(home.path(), &join);
+    assert_eq!(code, 0, "{card}");
+    for line in [
+        "    approval: {default: preApproved}",
+        "    approval.default: allow",
+        "    `audit.durability: write`, above your own",
+        "    (205 comments and empty lines are left out)",
+    ] {
+        assert!(card.lines().any(|shown| shown == line), "{line}: {card}");
+    }
+}
+
+#[test]
 fn team_block_of_a_project_or_an_incomplete_one_is_refused() {
     let mut team = Team::new("");
     team.publish();
@@ -528,8 +596,23 @@ fn team_bundle_that_expires_refuses_its_tools_and_keeps_its_rules() {
     );
     let (code, status) = json(home.path(), &["team", "status"]);
     assert!(
-        code == 1 && status.to_string().contains("mimir team sync"),
+        code == 1
+            && status
+                .to_string()
+                .contains("run `mimir team publish` again"),
         "{status}"
+    );
+    let (_, refused, _) = run(home.path(), CALL);
+    assert!(!refused.contains("can change `expiresAt`"), "{refused}");
+    // The newest bundle is the expired one.
+    let (code, synced) = json(home.path(), &["team", "sync"]);
+    assert!(
+        code == 1
+            && synced
+                .to_string()
+                .contains("is the newest, but it has expired")
+            && synced.to_string().contains("mimir team publish"),
+        "{code} {synced}"
     );
 }
 

@@ -198,7 +198,7 @@ fn evaluated_everyday_commands_are_allowed() {
             "trap -p",
             "trap -- - EXIT",
             "trap '' INT",
-            "git log --text -3",
+            "git log --no-textconv -3",
             "git log -STODO --oneline",
             "git diff --stat HEAD~1",
             "git rev-parse \"$x\"",

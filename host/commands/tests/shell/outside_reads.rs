@@ -31,6 +31,18 @@ pub const OUTSIDE_READS: &[&str] = &[
     "git log -L1,5:.env",
     "git log --stdin -p",
     "git diff -- 'my prod.env'",
+    // Committed content of hidden files, which git prints as binary.
+    "git grep -a API HEAD",
+    "git grep --cached -a API",
+    "git grep -Ina API HEAD",
+    "git show --text HEAD~1",
+    "git show -pa HEAD",
+    "git log -p --text",
+    "git diff --text TREE HEAD",
+    "git diff --binary HEAD~1",
+    "git diff-tree -p -a HEAD",
+    "git stash show -p --binary",
+    "git whatchanged -p -a",
     // Input of `xargs`.
     "git ls-files | xargs cat <<< /etc/passwd",
     "{ echo /etc/passwd; git ls-files; } | xargs cat",

@@ -307,7 +307,7 @@ mod tests {
         ]});
         let mut project = config(&text);
         assert_eq!(
-            project.weakening_keys(&below),
+            project.weakening_keys(&below, |_| true),
             ["trust: a.example/x", "trustRoot"]
         );
         project.clamp_to(&below);

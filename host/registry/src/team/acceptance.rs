@@ -158,11 +158,13 @@ impl AcceptedBundle {
                 return Err(TeamError::SameVersion(found));
             }
         }
-        if in_force.is_none() && now >= bundle.expires_at {
+        // After leaving, the known bundle is put in force anew.
+        let stays = in_force.is_some_and(|record| !record.left);
+        if !stays && now >= bundle.expires_at {
             return Err(TeamError::Expired(bundle.expires_at));
         }
         let latest = now.checked_add(CLOCK_TOLERANCE).unwrap_or(now);
-        if in_force.is_none() && bundle.issued_at > latest {
+        if !stays && bundle.issued_at > latest {
             return Err(TeamError::NotYetValid(bundle.issued_at));
         }
         for key in &bundle.keys {
@@ -191,7 +193,7 @@ impl AcceptedBundle {
                     .collect(),
             },
             predecessors,
-            is_new: in_force.is_none(),
+            is_new: !stays,
             bundle,
             digest,
             signer,

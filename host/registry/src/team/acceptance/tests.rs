@@ -99,6 +99,17 @@ fn team_bundle_that_is_rolled_back_or_replayed_is_refused() {
     second.record.left = true;
     second.envelope = None;
     assert!(accept(&first, &key, Some(&second)).is_err());
+    // The bundle itself can be joined again, which puts it in force anew.
+    let latest = sign(&bundle(2), &key);
+    let again = accept(&latest, &key, Some(&second)).unwrap();
+    assert!(again.is_new && !again.record.left);
+    let late = bundle(2).expires_at;
+    let check = |history: &TeamHistory| {
+        AcceptedBundle::check(&latest, "acme", &[public(&key)], Some(history), late)
+    };
+    assert!(matches!(check(&second), Err(TeamError::Expired(_))));
+    second.record.left = false;
+    assert!(check(&second).is_ok());
 }
 
 #[test]
