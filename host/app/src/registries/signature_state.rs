@@ -12,7 +12,7 @@ use mimir_registry::OciReference;
 pub enum SignatureState {
     /// A `trust` rule accepts a signature of this signer.
     Signed(String),
-    /// There are signatures, but no `trust` rule covers this registry.
+    /// There are signatures, but no `trust` rule covers this repository.
     NotChecked(String),
     /// There are no signatures.
     Unsigned,
@@ -23,7 +23,10 @@ impl SignatureState {
     pub fn new(signer: Option<String>, has_signatures: bool, reference: &OciReference) -> Self {
         match signer {
             Some(signer) => Self::Signed(signer),
-            None if has_signatures => Self::NotChecked(reference.registry().to_owned()),
+            None if has_signatures => {
+                let (registry, repository) = (reference.registry(), reference.repository());
+                Self::NotChecked(format!("{registry}/{repository}"))
+            }
             None => Self::Unsigned,
         }
     }
@@ -64,7 +67,7 @@ mod tests {
         assert_eq!(state(Some("acme"), true).to_string(), "signed by acme");
         assert_eq!(
             state(None, true).to_string(),
-            "not checked: it has signatures, but no `trust` rule covers registry.example.com"
+            "not checked: it has signatures, but no `trust` rule covers registry.example.com/acme/weather"
         );
         assert_eq!(state(None, false).to_string(), "unsigned");
         assert_eq!(state(None, true).as_str(), "notChecked");

@@ -162,6 +162,14 @@ fn accept(
     changed.map_err(ToolError::unavailable)?;
     let event =
         AuditEvent::new(EventKind::ConfigChange, SystemTime::now()).with_subject(&location.shown);
-    setup.record_event(&event.with_detail(&format!("changed by hand, sha256 {digest}")));
+    // Changes by others are recorded first, and this one is not recorded again by the next command.
+    setup.record_changes();
+    setup.record_event(&event.with_detail(&format!("changed with mimir, sha256 {digest}")));
+    let mut seen = settings.digests();
+    match seen.iter_mut().find(|(file, _)| *file == location.shown) {
+        Some((_, known)) => *known = digest,
+        None => seen.push((location.shown.clone(), digest)),
+    }
+    setup.audit_watermark.changed_files(&seen);
     Ok(())
 }

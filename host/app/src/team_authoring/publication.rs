@@ -9,7 +9,7 @@ use mimir_core::files::{self, LinkPolicy};
 use mimir_core::grants::Grant;
 use mimir_core::text::{quote_for_shell, visible};
 use mimir_core::{ToolError, ToolErrorCode};
-use mimir_registry::signature::{DsseEnvelope, SigningKey};
+use mimir_registry::signature::{DsseEnvelope, SigningKey, VerifyingKey};
 use mimir_registry::team::{
     BUNDLE_PAYLOAD_TYPE, BundledFile, BundledTool, TeamBundle, TeamIdentity, expires_soon,
 };
@@ -98,6 +98,8 @@ pub struct Publication {
     pub expires_in_days: u32,
     /// Version of the published bundle.
     pub published_version: Option<u64>,
+    /// Ids of the keys that this bundle revokes, and the published one does not.
+    pub newly_revoked: Vec<String>,
     /// Digest of the envelope.
     pub envelope_digest: OciDigest,
     target: PublishTarget,
@@ -126,7 +128,14 @@ impl Publication {
         keys.check_publisher(signing.verifying_key())?;
         let key_names = KeyNames::read(setup, folder);
         let published = target.published(client, &keys.published).await?;
-        check_lineage(folder, &target, published.as_ref(), signing, &key_names)?;
+        check_lineage(
+            folder,
+            &target,
+            published.as_ref(),
+            signing,
+            &keys.bundle,
+            &key_names,
+        )?;
         let record = PublicationRecord::read(folder)?;
         let version = next_version(
             folder,
@@ -181,7 +190,11 @@ impl Publication {
         let payload = bundle.to_payload()?;
         let envelope = DsseEnvelope::sign(BUNDLE_PAYLOAD_TYPE, &payload, signing)?.to_json()?;
         let before = published.as_ref().map(|published| &published.bundle);
+        let known = before.map_or(&[][..], |before| &before.revoked_keys);
+        let revoked = bundle.revoked_keys.iter();
+        let newly_revoked = revoked.filter(|id| !known.contains(id)).cloned();
         Ok(Self {
+            newly_revoked: newly_revoked.collect(),
             difference: BundleDifference::between_named(before, &bundle, &key_names),
             published_version: before.map(|before| before.version),
             before: published.as_ref().map(|published| published.envelope),
@@ -196,6 +209,11 @@ impl Publication {
             envelope,
             blobs,
         })
+    }
+
+    /// Returns the target.
+    pub const fn target(&self) -> &PublishTarget {
+        &self.target
     }
 
     /// Publishes the bundle, and stores its version in the folder.
@@ -258,6 +276,7 @@ fn check_lineage(
     target: &PublishTarget,
     published: Option<&PublishedBundle>,
     signing: &SigningKey,
+    listed: &[VerifyingKey],
     names: &KeyNames,
 ) -> Result<(), ToolError> {
     let Some(PublishedBundle { bundle, key_id, .. }) = published else {
@@ -282,8 +301,13 @@ fn check_lineage(
     );
     let other = quote_for_shell(&visible(names.name(key_id).unwrap_or("KEY")));
     let publish = publish_command(folder, &target.to_string(), &format!("--sign {other}"));
+    let first = if listed.iter().any(|known| known.id() == key.id()) {
+        "it is in `keys` of team.yml, so"
+    } else {
+        "add its public key to `keys` in team.yml, and"
+    };
     let remedy = format!(
-        "add its public key to `keys` in team.yml, and publish once with the key {}: `{publish}`",
+        "{first} publish once with the key {}, which announces it: `{publish}`",
         names.describe(key_id)
     );
     Err(ToolError::new(ToolErrorCode::PermissionDenied, message).with_remedies([remedy]))

@@ -42,6 +42,29 @@ pub struct OutdatedTeam {
     pub text: String,
 }
 
+impl OutdatedTeam {
+    /// The limit of a bundle that has expired.
+    pub const EXPIRY: &'static str = "expiresAt";
+    /// The limit of a bundle that was not checked for too long.
+    pub const MAX_AGE: &'static str = "teams.maxAgeHours";
+    /// The remedy for a bundle that has expired.
+    pub const RENEWAL: &'static str = "ask the administrator of the team to run `mimir team publish` again, and then use `mimir team sync`";
+    /// The remedy for a bundle that was not checked for too long.
+    pub const CHECK: &'static str = "`mimir team sync` checks it again";
+    /// The remedy for a bundle that was checked in the future.
+    pub const CLOCK: &'static str =
+        "set the clock of this machine, or check again with `mimir team sync`";
+
+    /// Returns the remedy for a limit; `None` if it is another rule.
+    pub(super) fn remedy(limit: &str) -> Option<&'static str> {
+        match limit.strip_prefix(Self::MAX_AGE) {
+            Some("") => Some(Self::CLOCK),
+            Some(_) => Some(Self::CHECK),
+            None => (limit == Self::EXPIRY).then_some(Self::RENEWAL),
+        }
+    }
+}
+
 /// The rules of one settings file. Files are evaluated separately, so that a denial in any file always holds. The
 /// merged settings of all files are in the [`Policy`](super::Policy).
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@ use crate::decision::{Decision, DecisionReason, PolicyEvaluation, PolicyLayer};
 use crate::grants;
 use crate::tool::Tool;
 
-use super::commands;
+use super::{OutdatedTeam, commands};
 
 /// End of a remedy that names a setting: the settings file of the workspace, and the command that accepts it.
 pub(super) const IN_CONFIG: &str = "in .mimir/config.yml, and then `mimir policy accept`";
@@ -35,10 +35,16 @@ pub(crate) fn remedies(evaluation: &PolicyEvaluation, tool: &Tool) -> Vec<String
 /// Returns the remedies for a call that an approval allows, too: as the alternative to it, if there is one.
 pub(crate) fn remedies_besides_approval(evaluation: &PolicyEvaluation, tool: &Tool) -> Vec<String> {
     let mut remedies = remedies(evaluation, tool);
+    // One of several remedies alone has no effect.
+    let alternative = match remedies.len() {
+        0 | 1 => "or ",
+        2 => "or both ",
+        _ => "or all of ",
+    };
     if let Some(first) = remedies.first_mut()
         && first != ONLY_BY_APPROVAL
     {
-        first.insert_str(0, "or ");
+        first.insert_str(0, alternative);
     }
     remedies
 }
@@ -109,7 +115,10 @@ fn reason_remedy(reason: &DecisionReason, tool: &Tool) -> String {
     let rule = with_source(&reason.rule, &reason.source);
     let denies = denies(reason);
     match reason.layer {
-        PolicyLayer::TeamPolicy => format!("the owner of your team's policy can change {rule}"),
+        PolicyLayer::TeamPolicy => match OutdatedTeam::remedy(&reason.rule) {
+            Some(remedy) => remedy.to_owned(),
+            None => format!("the owner of your team's policy can change {rule}"),
+        },
         PolicyLayer::Trust => {
             let changes = tool.changes.iter().flat_map(|changes| &changes.lines);
             let changes: Vec<&str> = changes.map(String::as_str).collect();
@@ -335,5 +344,19 @@ mod tests {
             ["or `mimir config set tools.sample.approval allow`"]
         );
         assert_eq!(evaluation_by(PolicyLayer::Danger), [ONLY_BY_APPROVAL]);
+        let mut evaluation = PolicyEvaluation::default();
+        for layer in [PolicyLayer::ToolDefault, PolicyLayer::Trust] {
+            evaluation.push(DecisionReason {
+                layer,
+                decision: Decision::Ask,
+                rule: "a rule".to_owned(),
+                source: "a source".to_owned(),
+                text: "a text".to_owned(),
+            });
+        }
+        let both = remedies_besides_approval(&evaluation, &tool("sample"));
+        assert_eq!(both.len(), 2, "{both:?}");
+        assert!(both[0].starts_with("or both `"), "{both:?}");
+        assert!(both[1].starts_with("and `"), "{both:?}");
     }
 }

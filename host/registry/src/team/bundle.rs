@@ -139,6 +139,14 @@ impl TeamBundle {
         Ok(bundle)
     }
 
+    /// Returns true if the bundle revokes the key of a signer.
+    pub fn revokes(&self, signer: &SourceSigner) -> bool {
+        match signer {
+            SourceSigner::Key { key, .. } => self.revoked_keys.contains(key),
+            SourceSigner::Identity { .. } => false,
+        }
+    }
+
     /// Creates a bundle without settings, tools, files, keys and models.
     pub fn new(
         version: u64,
