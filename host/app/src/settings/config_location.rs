@@ -159,7 +159,7 @@ pub(crate) fn check_not_writable_by_others(what: &str, path: &Path, file: &File)
     let real = path.canonicalize()?;
     let folder = real.parent().unwrap_or(Path::new("/"));
     let rule = FileAccessRule::of_user_or_administrator(OwnerOnly::Writing);
-    // Who can write this folder can replace a link in it.
+    // A link in this folder can be replaced by whoever can write the folder.
     let named = path.parent().unwrap_or(folder);
     for (item, fault) in [
         (path, rule.check_file(file)?),

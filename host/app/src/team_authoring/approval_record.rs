@@ -226,7 +226,7 @@ impl SignedReview {
         let path = folder.review_path(&tool.file, &tool.digest);
         let current = Self::read_file(folder, tool, keys, &path)?;
         let others = other_decisions(&path).into_iter();
-        // One that is not valid counts as little as one that is missing.
+        // An invalid file counts as little as a missing one.
         let others =
             others.filter_map(|path| Self::read_file(folder, tool, keys, &path).ok().flatten());
         Ok(others.chain(current).max_by_key(|review| {
