@@ -111,6 +111,14 @@ impl UserApprovalStore {
         Ok(())
     }
 
+    /// Returns true if the lock file has a grant of the plugin at `location` that this user has given in this workspace.
+    pub fn has_given_grant(&self, location: &str) -> Result<bool, ApprovalStoreError> {
+        let given = self.store.read()?.grants.remove(location);
+        let lock = self.lock.read()?;
+        let grant = lock.plugins.get(location);
+        Ok(given.is_some_and(|id| grant.is_some_and(|grant| grant.id(location) == id)))
+    }
+
     /// Revokes the grant of the plugin at `location`. Returns true if there was one. The user's record is removed
     /// first, so that the grant stays revoked even if the lock file is restored or cannot be read.
     pub fn revoke(&self, location: &str) -> Result<bool, ApprovalStoreError> {

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::file_error::file_error;
 use crate::settings::MergedSettings;
-use crate::setup::{self, HostSetup};
+use crate::setup::HostSetup;
 use crate::user_dirs::UserDirs;
 use crate::workspace::WorkspaceFolder;
 
@@ -176,8 +176,8 @@ impl HostBuilder {
         if let Some(cache) = self.cache {
             user_dirs.cache = Some(cache);
         }
-        let workspace = WorkspaceFolder::find(self.workspace.as_deref())?;
-        setup::check_separation(&workspace, &user_dirs)?;
+        let workspace = WorkspaceFolder::find_beside(self.workspace.as_deref(), &user_dirs)?;
+        workspace.check_separation(&user_dirs)?;
         let settings = match self.settings {
             Some(settings) => settings,
             None => MergedSettings::read(&user_dirs, &workspace)?,

@@ -7,6 +7,8 @@ use mimir_core::files;
 use mimir_core::platform::TrustedOwner;
 use mimir_core::{ToolError, ToolErrorCode};
 
+use crate::user_dirs::UserDirs;
+
 /// Name of the folder with mimir's files in a workspace.
 pub const MIMIR_DIR: &str = ".mimir";
 
@@ -16,12 +18,22 @@ pub struct WorkspaceFolder {
     root: PathBuf,
     has_mimir_dir: bool,
     skipped: Option<PathBuf>,
+    unusable: Option<PathBuf>,
 }
+
+/// Name of the folder in the user's settings folder that stands in for the workspace. See
+/// [`WorkspaceFolder::or_user_folder`].
+const USER_FOLDER: &str = "no-workspace";
 
 impl WorkspaceFolder {
     /// Finds the workspace: the `named` folder, else the current folder or its nearest parent that has `.mimir`, else
-    /// the current folder.
+    /// the current folder. The environment names the user's own folders, which must not be in a workspace.
     pub fn find(named: Option<&Path>) -> Result<Self, ToolError> {
+        Self::find_beside(named, &UserDirs::find())
+    }
+
+    /// Finds the workspace, like [`Self::find`], with these own folders of the user.
+    pub fn find_beside(named: Option<&Path>, user_dirs: &UserDirs) -> Result<Self, ToolError> {
         let invalid = |path: &Path, why: &str| {
             let shown = mimir_core::text::visible(&path.display().to_string());
             ToolError::new(
@@ -36,7 +48,7 @@ impl WorkspaceFolder {
             )
         })?;
         let Some(named) = named else {
-            return Ok(Self::above(&current_dir));
+            return Ok(Self::above(&current_dir, user_dirs));
         };
         let root = current_dir.join(named);
         match std::fs::metadata(&root) {
@@ -50,31 +62,63 @@ impl WorkspaceFolder {
             has_mimir_dir: root.join(MIMIR_DIR).is_dir(),
             root,
             skipped: None,
+            unusable: None,
         })
     }
 
     /// Finds `start` or its nearest parent that has `.mimir`. Skips a parent whose `.mimir` belongs to another user,
-    /// because the config in it would apply to this user's calls.
-    fn above(start: &Path) -> Self {
-        let mut skipped = None;
+    /// because the config in it would apply to this user's calls, and a parent that cannot be a workspace, such as the
+    /// home folder, because all folders below it would be unusable.
+    fn above(start: &Path, user_dirs: &UserDirs) -> Self {
+        let (mut skipped, mut unusable) = (None, None);
         for folder in start.ancestors() {
             let mimir_dir = folder.join(MIMIR_DIR);
             if !mimir_dir.is_dir() {
                 continue;
             }
-            if folder == start || is_ours(&mimir_dir) {
+            if folder != start && !is_ours(&mimir_dir) {
+                skipped.get_or_insert(mimir_dir);
+            } else if folder != start && check_separation(folder, user_dirs).is_err() {
+                unusable.get_or_insert(mimir_dir);
+            } else {
                 return Self {
                     root: folder.to_owned(),
                     has_mimir_dir: true,
                     skipped,
+                    unusable,
                 };
             }
-            skipped.get_or_insert(mimir_dir);
         }
         Self {
             root: start.to_owned(),
             has_mimir_dir: false,
             skipped,
+            unusable,
+        }
+    }
+
+    /// Returns an error if this folder cannot be a workspace, because it contains mimir's own files or is inside of
+    /// them.
+    pub fn check_separation(&self, user_dirs: &UserDirs) -> Result<(), ToolError> {
+        check_separation(&self.root, user_dirs)
+    }
+
+    /// Returns this folder, or, if it cannot be a workspace, a folder in the user's settings folder that stands in for
+    /// it. For commands that only change files of the user, which also work in the home folder: no tool is called, and
+    /// the audit log of the stand-in records the changes.
+    pub fn or_user_folder(self, user_dirs: &UserDirs) -> Result<Self, ToolError> {
+        match (self.check_separation(user_dirs), &user_dirs.config) {
+            (Ok(()), _) => Ok(self),
+            (Err(_), Some(config)) => {
+                let root = config.join(USER_FOLDER);
+                Ok(Self {
+                    has_mimir_dir: root.join(MIMIR_DIR).is_dir(),
+                    root,
+                    skipped: None,
+                    unusable: None,
+                })
+            }
+            (Err(error), None) => Err(error),
         }
     }
 
@@ -91,6 +135,11 @@ impl WorkspaceFolder {
     /// Returns the nearest `.mimir` that was skipped because it belongs to another user.
     pub fn skipped(&self) -> Option<&Path> {
         self.skipped.as_deref()
+    }
+
+    /// Returns the nearest `.mimir` that was skipped because its folder cannot be a workspace.
+    pub fn unusable(&self) -> Option<&Path> {
+        self.unusable.as_deref()
     }
 
     /// Returns the root of the git repository that contains the workspace, if that is another folder. A repository of
@@ -171,6 +220,45 @@ impl WorkspaceFolder {
     }
 }
 
+/// Refuses a workspace that contains the user's own settings or cache, such as the home folder, or is inside of them: a
+/// tool with write access there could grant itself rights, or change the code that mimir runs.
+fn check_separation(root: &Path, user_dirs: &UserDirs) -> Result<(), ToolError> {
+    let Ok(root) = root.canonicalize() else {
+        return Ok(());
+    };
+    let refusal = |relation: &str, path: &Path, remedy: &str| {
+        let shown = |path: &Path| mimir_core::text::visible(&path.display().to_string());
+        ToolError::new(
+            ToolErrorCode::InvalidPath,
+            format!(
+                "{} cannot be a workspace: it {relation} {}, which tools must not reach; {remedy}",
+                shown(&root),
+                shown(path)
+            ),
+        )
+    };
+    let folders = [&user_dirs.config, &user_dirs.cache];
+    let folders = folders.into_iter().flatten();
+    let files = user_dirs.named_team.iter().chain(&user_dirs.team);
+    for path in folders.clone().chain(files) {
+        let existing = path.ancestors().find_map(|path| path.canonicalize().ok());
+        if existing.is_some_and(|existing| existing.starts_with(&root)) {
+            let remedy = "name a folder below it with -C";
+            return Err(refusal("contains mimir's own files in", path, remedy));
+        }
+    }
+    for folder in folders {
+        if folder
+            .canonicalize()
+            .is_ok_and(|folder| root.starts_with(folder))
+        {
+            let remedy = "name a folder outside of it with -C";
+            return Err(refusal("is inside mimir's own folder", folder, remedy));
+        }
+    }
+    Ok(())
+}
+
 /// Returns the canonical path, or on Windows the absolute path, because many Windows programs do not understand
 /// canonical paths.
 fn canonical_path(path: &Path) -> io::Result<PathBuf> {
@@ -192,18 +280,57 @@ fn is_ours(folder: &Path) -> bool {
 mod tests {
     use super::*;
 
+    fn above(start: &Path) -> WorkspaceFolder {
+        WorkspaceFolder::above(start, &UserDirs::default())
+    }
+
+    #[test]
+    fn workspace_is_not_a_home_folder_above() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().canonicalize().unwrap();
+        let project = home.join("project/deep");
+        std::fs::create_dir_all(&project).unwrap();
+        std::fs::create_dir(home.join(MIMIR_DIR)).unwrap();
+        let user_dirs = UserDirs {
+            config: Some(home.join(".config/mimir")),
+            ..UserDirs::default()
+        };
+        let find = |start: &Path| WorkspaceFolder::above(start, &user_dirs);
+        let found = find(&project);
+        assert_eq!(found.root(), project);
+        assert!(!found.has_mimir_dir());
+        assert_eq!(found.unusable(), Some(home.join(MIMIR_DIR).as_path()));
+        assert_eq!(found.clone().or_user_folder(&user_dirs).unwrap(), found);
+        // The home folder itself is refused, or replaced for commands that need no workspace.
+        let in_home = find(&home);
+        assert_eq!(in_home.root(), home);
+        let error = in_home.check_separation(&user_dirs).unwrap_err();
+        assert_eq!(error.code, ToolErrorCode::InvalidPath);
+        let replaced = in_home.clone().or_user_folder(&user_dirs).unwrap();
+        assert_eq!(replaced.root(), home.join(".config/mimir/no-workspace"));
+        // Without a folder for settings, nothing stands in for it.
+        let only_cache = UserDirs {
+            cache: Some(home.join(".cache/mimir")),
+            ..UserDirs::default()
+        };
+        assert!(in_home.or_user_folder(&only_cache).is_err());
+        // A `.mimir` of the project counts as before.
+        std::fs::create_dir(home.join("project").join(MIMIR_DIR)).unwrap();
+        assert_eq!(find(&project).root(), home.join("project"));
+    }
+
     #[test]
     fn workspace_is_the_nearest_folder_above() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         let deep = root.join("a/b ä");
         std::fs::create_dir_all(&deep).unwrap();
-        assert_eq!(WorkspaceFolder::above(&deep).root(), deep);
-        assert!(!WorkspaceFolder::above(&deep).has_mimir_dir());
+        assert_eq!(above(&deep).root(), deep);
+        assert!(!above(&deep).has_mimir_dir());
         std::fs::create_dir(root.join(MIMIR_DIR)).unwrap();
-        assert_eq!(WorkspaceFolder::above(&deep).root(), root);
+        assert_eq!(above(&deep).root(), root);
         std::fs::create_dir(root.join("a").join(MIMIR_DIR)).unwrap();
-        assert_eq!(WorkspaceFolder::above(&deep).root(), root.join("a"));
+        assert_eq!(above(&deep).root(), root.join("a"));
     }
 
     #[test]
@@ -212,11 +339,11 @@ mod tests {
         let root = dir.path().canonicalize().unwrap();
         let deep = root.join("a/b");
         std::fs::create_dir_all(&deep).unwrap();
-        assert_eq!(WorkspaceFolder::above(&deep).repository_root(), None);
+        assert_eq!(above(&deep).repository_root(), None);
         std::fs::write(root.join(".git"), "gitdir: elsewhere").unwrap();
-        let below = WorkspaceFolder::above(&deep);
+        let below = above(&deep);
         assert_eq!(below.repository_root(), Some(root.as_path()));
-        assert_eq!(WorkspaceFolder::above(&root).repository_root(), None);
+        assert_eq!(above(&root).repository_root(), None);
     }
 
     #[cfg(unix)]
@@ -235,11 +362,11 @@ mod tests {
             symlink(&shared, shared.join(name)).unwrap();
         }
         // A link of this user counts.
-        assert_eq!(WorkspaceFolder::above(&project).root(), shared);
+        assert_eq!(above(&project).root(), shared);
         for name in [MIMIR_DIR, ".git"] {
             lchown(shared.join(name), Some(65534), Some(65534)).unwrap();
         }
-        let workspace = WorkspaceFolder::above(&project);
+        let workspace = above(&project);
         assert_eq!(workspace.root(), project);
         assert_eq!(workspace.skipped(), Some(shared.join(MIMIR_DIR).as_path()));
         assert_eq!(workspace.repository_root(), None);

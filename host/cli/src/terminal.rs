@@ -24,30 +24,37 @@ pub fn has_person() -> bool {
 
 /// Asks a yes/no question on the terminal. Returns false without a terminal.
 pub fn confirm(question: &str) -> std::io::Result<bool> {
-    use std::io::Write as _;
-    if !has_person() {
-        return Ok(false);
-    }
-    let _paused = crate::output::progress::pause();
-    let mut stderr = anstream::stderr();
-    write!(stderr, "{question} [y/N] > ")?;
-    stderr.flush()?;
-    let line = read_line()?.unwrap_or_default();
-    Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
+    let answer = ask_for_answer(&format!("{question} [y/N] > "))?;
+    Ok(matches!(answer.as_str(), "y" | "yes"))
 }
 
 /// Asks a question on the terminal and returns the answer, trimmed and in lower case. Returns an empty string without a
 /// terminal.
 pub fn ask_for_answer(question: &str) -> std::io::Result<String> {
-    use std::io::Write as _;
     if !has_person() {
         return Ok(String::new());
     }
     let _paused = crate::output::progress::pause();
-    let mut stderr = anstream::stderr();
-    write!(stderr, "{question}")?;
-    stderr.flush()?;
+    write_question(&mut anstream::stderr(), question)?;
     Ok(read_line()?.unwrap_or_default().trim().to_lowercase())
+}
+
+/// Writes a question that the next line of the terminal answers. All questions use it: input that was typed before the
+/// question appeared is discarded, because its author has not read what it would answer.
+fn write_question(out: &mut dyn std::io::Write, question: &str) -> std::io::Result<()> {
+    mimir_core::platform::discard_typed_input();
+    write!(out, "{question}")?;
+    out.flush()
+}
+
+/// Returns the message for a question that was not answered with yes: what was not done, and, if no person could be
+/// asked, how to do it.
+pub fn refusal(outcome: &str, without_terminal: &str) -> String {
+    if has_person() {
+        outcome.to_owned()
+    } else {
+        format!("{outcome}; without a terminal, {without_terminal}")
+    }
 }
 
 /// Prints lines to stderr, one screen at a time if a person is at the terminal.

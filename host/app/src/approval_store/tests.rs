@@ -45,6 +45,8 @@ fn grant_is_written_to_lock_file_and_user_store() {
     let store = store(folder.path());
     assert_eq!(store.read().unwrap(), WorkspaceApprovals::default());
     store.grant(".mimir/tools/count.wasm", grant("00")).unwrap();
+    let has_given = || store.has_given_grant(".mimir/tools/count.wasm").unwrap();
+    assert!(has_given());
     let lock = store.lock().read().unwrap();
     let kept = &lock.plugins[".mimir/tools/count.wasm"];
     assert_eq!(
@@ -64,6 +66,13 @@ fn grant_is_written_to_lock_file_and_user_store() {
     assert!(store.revoke(".mimir/tools/count.wasm").unwrap());
     assert!(!store.revoke(".mimir/tools/count.wasm").unwrap());
     assert!(store.read().unwrap().grants.is_empty());
+    // The lock file of a clone has the grant of another person.
+    let insert = |lock: &mut mimir_core::grants::ToolsLock| {
+        lock.plugins
+            .insert(".mimir/tools/count.wasm".to_owned(), grant("00"))
+    };
+    store.lock().change(insert).unwrap();
+    assert!(!has_given());
 }
 
 #[test]

@@ -32,7 +32,7 @@ pub(super) fn missing_files(setup: &HostSetup, called: Option<&str>) -> Vec<Quar
         if !is_in_tools(location) || root.join(location).symlink_metadata().is_ok() {
             continue;
         }
-        let reason = missing_file_reason(location, lock.sources.get(location));
+        let reason = missing_file_reason(setup, &lock, location);
         let report = |location: String| Quarantined {
             location,
             code: ToolErrorCode::FileNotFound,
@@ -62,16 +62,46 @@ fn has_tool(lock: &ToolsLock, location: &str, name: &str) -> bool {
     own_name.is_some_and(|own_name| grant.is_some_and(|grant| grant.tools.contains_key(own_name)))
 }
 
+/// The grant of a missing file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum MissingFileGrant {
+    /// The lock file has no grant.
+    Absent,
+    /// This user has given it in this workspace.
+    GivenHere,
+    /// It comes with the lock file, and counts where it was given.
+    GivenElsewhere,
+}
+
 /// Describes a missing file that the lock file names, with the steps that a person can take.
-pub fn missing_file_reason(location: &str, source: Option<&SourceRecord>) -> String {
+pub fn missing_file_reason(setup: &HostSetup, lock: &ToolsLock, location: &str) -> String {
+    let is_given = || setup.approvals()?.has_given_grant(location).ok();
+    let grant = match lock.plugins.get(location) {
+        None => MissingFileGrant::Absent,
+        Some(_) if is_given() == Some(true) => MissingFileGrant::GivenHere,
+        Some(_) => MissingFileGrant::GivenElsewhere,
+    };
+    describe(location, lock.sources.get(location), grant)
+}
+
+fn describe(location: &str, source: Option<&SourceRecord>, grant: MissingFileGrant) -> String {
     let name = location.rsplit('/').next().unwrap_or(location);
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
     match source {
-        Some(source) if can_be_fetched(source) => format!(
-            "tools.lock names this file, but it is missing: `mimir tools vendor` fetches exactly this build again from {}, \
-             and its grant counts again",
-            visible(prefix(&source.reference, MAX_REFERENCE))
-        ),
+        Some(source) if can_be_fetched(source) => {
+            let then = match grant {
+                MissingFileGrant::Absent => String::new(),
+                MissingFileGrant::GivenHere => ", and its grant counts again".to_owned(),
+                MissingFileGrant::GivenElsewhere => format!(
+                    "; then `mimir tools trust {}` grants its rights, because the grant in tools.lock was not given by you in this folder",
+                    visible(stem)
+                ),
+            };
+            let reference = visible(prefix(&source.reference, MAX_REFERENCE));
+            format!(
+                "tools.lock names this file, but it is missing: `mimir tools vendor` fetches exactly this build again from {reference}{then}"
+            )
+        }
         _ => format!(
             "tools.lock names this file, but it is missing: restore it from version control or build it again; \
              `mimir tools remove {}` removes its entry",
@@ -111,12 +141,15 @@ mod tests {
     fn missing_file_has_the_remedy_of_its_source() {
         let reason = |reference: &str| {
             let source = SourceRecord::new(reference, "ab");
-            missing_file_reason(".mimir/tools/weather.wasm", Some(&source))
+            let location = ".mimir/tools/weather.wasm";
+            describe(location, Some(&source), MissingFileGrant::GivenElsewhere)
         };
         for reference in ["npm:weather@1.0.0", "https://example.com/weather.wasm"] {
             let text = reason(reference);
             assert!(
-                text.contains("mimir tools vendor") && text.contains(reference),
+                text.contains("mimir tools vendor")
+                    && text.contains(reference)
+                    && text.contains("mimir tools trust weather"),
                 "{text}"
             );
         }

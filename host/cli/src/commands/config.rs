@@ -54,16 +54,25 @@ pub async fn run(globals: &GlobalOptions, command: ConfigCommand) -> CommandResu
     Ok(ExitReason::Done)
 }
 
+/// Blocks whose settings have no effect for tools that a team enforces.
+const BLOCKS_OF_TOOLS: [&str; 3] = ["policy", "approval", "limits"];
+
 /// Warns if a setting of a tool has no effect, or its tool is not available.
 async fn warn_without_effect(globals: &GlobalOptions, key: &str) -> CommandResult<()> {
-    if !key.starts_with("tools.") {
+    let is_about_tools = BLOCKS_OF_TOOLS.iter().any(|block| is_below_key(key, block));
+    if !key.starts_with("tools.") && !is_about_tools {
         return Ok(());
     }
-    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let setup = HostSetup::find_for_user(globals.workspace.as_deref())?;
+    if is_about_tools && setup.settings.teams.is_empty() {
+        return Ok(());
+    }
     let snapshot = setup.load_snapshot().await?;
     let unused = unused_settings(&snapshot).into_iter();
     let is_set = |setting: &UnusedSetting| {
-        is_below_key(&setting.key, key) || is_below_key(key, &setting.key)
+        // Some name the value, too.
+        let unused = setting.key.split(": ").next().unwrap_or(&setting.key);
+        is_below_key(unused, key) || is_below_key(key, unused)
     };
     for setting in unused.filter(is_set) {
         warn(visible(&setting.to_string()));

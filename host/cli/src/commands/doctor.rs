@@ -8,6 +8,7 @@ use crate::exit::{CommandResult, ExitReason};
 use crate::output::doctor::{all_good, print};
 use mimir::settings::MergedSettings;
 use mimir::setup::{self, HostSetup};
+use mimir::workspace::WorkspaceFolder;
 
 mod browsers;
 mod building;
@@ -20,7 +21,20 @@ pub async fn run(globals: &GlobalOptions) -> CommandResult {
     let printer = globals.printer();
     let workspace = setup::find_workspace(globals.workspace.as_deref())?;
     let user_dirs = setup::find_user_dirs();
-    let mut findings = vec![checks::program(), checks::workspace(&workspace)];
+    let separation = workspace.check_separation(&user_dirs);
+    let mut findings = vec![
+        checks::program(),
+        checks::workspace(&workspace, separation.as_ref().err()),
+    ];
+    // Sandboxes cannot run in a folder with mimir's own files, so an empty folder shows what they can do elsewhere.
+    let empty_folder = match &separation {
+        Ok(()) => None,
+        Err(_) => Some(tempfile::tempdir()?),
+    };
+    let workspace = match &empty_folder {
+        Some(folder) => WorkspaceFolder::find(Some(folder.path()))?,
+        None => workspace,
+    };
     // An invalid config is a finding, and must not prevent the other checks.
     let settings = MergedSettings::read(&user_dirs, &workspace)
         .and_then(|settings| settings.policy().map(|_| settings));

@@ -14,6 +14,7 @@ use crate::exit::{CommandResult, ExitReason};
 use crate::output::{FAINT, GOOD, styled};
 use mimir::file_error::file_error;
 use mimir::private_files::{self, FileReaders};
+use mimir::setup;
 use mimir::workspace::WorkspaceFolder;
 
 /// Config of a new workspace, with the most common keys commented out.
@@ -36,15 +37,17 @@ pub struct InitReport {
 /// Creates the missing files of `.mimir`, and reports new and existing ones.
 pub fn run(globals: &GlobalOptions) -> CommandResult {
     let printer = globals.printer();
-    let report = create_workspace(globals.workspace.as_deref())?;
+    // Without -C, the current folder becomes the workspace, even if a parent is one.
+    let folder = globals.workspace.as_deref().unwrap_or(Path::new("."));
+    WorkspaceFolder::find(Some(folder))?.check_separation(&setup::find_user_dirs())?;
+    let report = create_workspace(folder)?;
     printer.print_result(&report, |out| report.print(out))?;
     Ok(ExitReason::Done)
 }
 
-pub fn create_workspace(named: Option<&Path>) -> Result<InitReport, ToolError> {
-    // Without -C, the current folder becomes the workspace, even if a parent is one.
-    let here = Path::new(".");
-    let workspace = WorkspaceFolder::find(Some(named.unwrap_or(here)))?;
+/// Creates the missing files of `.mimir` in a folder that can be a workspace.
+pub fn create_workspace(folder: &Path) -> Result<InitReport, ToolError> {
+    let workspace = WorkspaceFolder::find(Some(folder))?;
     let mut report = InitReport {
         workspace: mimir_core::text::visible(&workspace.root().display().to_string()),
         made: Vec::new(),
@@ -189,10 +192,10 @@ mod tests {
     #[test]
     fn init_run_twice_keeps_existing_files() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(create_workspace(Some(dir.path())).unwrap().made.len(), 8);
+        assert_eq!(create_workspace(dir.path()).unwrap().made.len(), 8);
         let config = dir.path().join(".mimir/config.yml");
         std::fs::write(&config, "profile: compact\n").unwrap();
-        assert_eq!(create_workspace(Some(dir.path())).unwrap().kept.len(), 8);
+        assert_eq!(create_workspace(dir.path()).unwrap().kept.len(), 8);
         assert_eq!(
             std::fs::read_to_string(config).unwrap(),
             "profile: compact\n"
@@ -200,7 +203,7 @@ mod tests {
         let schema = dir.path().join(".mimir").join(SCHEMA);
         std::fs::write(&schema, "of another version").unwrap();
         assert_eq!(
-            create_workspace(Some(dir.path())).unwrap().made,
+            create_workspace(dir.path()).unwrap().made,
             [".mimir/config.schema.json"]
         );
         let schema: serde_json::Value =

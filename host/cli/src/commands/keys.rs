@@ -26,7 +26,7 @@ const PRIVATE_LABEL: &str = "PRIVATE KEY-----";
 /// Generates, lists, shows, imports and removes keys.
 pub fn run(globals: &GlobalOptions, command: &KeysCommand) -> CommandResult {
     let printer = globals.printer();
-    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let setup = HostSetup::find_for_user(globals.workspace.as_deref())?;
     let keys = UserKeys::new(&setup.user_dirs)?;
     match command {
         KeysCommand::List => list(printer, &keys),
@@ -168,10 +168,9 @@ fn remove(
     // A damaged key can be removed, too.
     let id = keys.find(name).ok().map(|key| key.public.id());
     if !yes && !terminal::confirm(&format!("Remove the key `{shown}`?"))? {
-        return Err(ToolError::approval_denied(format!(
-            "nothing was removed; without a terminal, use `mimir keys remove {shown} --yes`"
-        ))
-        .into());
+        let without_terminal = format!("use `mimir keys remove {shown} --yes`");
+        let message = terminal::refusal("nothing was removed", &without_terminal);
+        return Err(ToolError::approval_denied(message).into());
     }
     if !keys.remove(name)? {
         return Err(ToolError::new(

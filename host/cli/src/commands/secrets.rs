@@ -21,7 +21,7 @@ const MAX_INPUT_SIZE: u64 = 1 << 20;
 /// Stores, lists and deletes secrets.
 pub fn run(globals: &GlobalOptions, command: &SecretsCommand) -> CommandResult {
     let printer = globals.printer();
-    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let setup = HostSetup::find_for_user(globals.workspace.as_deref())?;
     let secrets = UserSecrets::new(&setup.user_dirs).ok_or_else(|| {
         ToolError::unavailable(
             "cannot store secrets without a user config folder; set MIMIR_CONFIG_DIR",

@@ -22,7 +22,7 @@ mod take_back;
 pub async fn run(globals: &GlobalOptions, args: &SetupArgs) -> CommandResult {
     let user_dirs = setup::find_user_dirs();
     let workspace = find_workspace(globals, &user_dirs)?;
-    setup::check_separation(&workspace, &user_dirs)?;
+    workspace.check_separation(&user_dirs)?;
     let records =
         SetupRecordStore::for_workspace(&user_dirs, &workspace).map_err(ToolError::from)?;
     let target = SetupTarget {
@@ -56,7 +56,7 @@ fn find_workspace(globals: &GlobalOptions, user_dirs: &UserDirs) -> CommandResul
     {
         let repository = WorkspaceFolder::find(Some(root))?;
         // No `.mimir` above counted, so one in this root was skipped.
-        if !repository.has_mimir_dir() && setup::check_separation(&repository, user_dirs).is_ok() {
+        if !repository.has_mimir_dir() && repository.check_separation(user_dirs).is_ok() {
             return Ok(repository);
         }
     }
@@ -214,7 +214,7 @@ fn make_workspace(
     makes_tool: bool,
 ) -> Result<Option<PathBuf>, ToolError> {
     if makes_workspace {
-        super::init::create_workspace(Some(target.workspace.root()))?;
+        super::init::create_workspace(target.workspace.root())?;
     }
     if !makes_tool {
         return Ok(None);

@@ -111,7 +111,7 @@ fn check(setup: &HostSetup, lock: &ToolsLock, trust: &TrustPolicy, location: &st
     let name = location.rsplit('/').next().unwrap_or(location);
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
     match (&digest, source) {
-        (None, _) if problems.is_empty() => problems.push(missing_file_reason(location, source)),
+        (None, _) if problems.is_empty() => problems.push(missing_file_reason(setup, lock, location)),
         (None, _) => {}
         (Some(digest), Some(source)) if digest != source.layer_hex() => problems.push(format!(
             "the file is another than the one that was installed: it has sha256 {digest}, expected {}; {}",

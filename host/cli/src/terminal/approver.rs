@@ -16,7 +16,7 @@ use crate::output::stderr_queue::hold_output;
 use super::approval_card::{self, RenderedCard};
 use super::argument_editor::EditedArguments;
 use super::prompt_wait::{PromptGuard, PromptLine, PromptWatch};
-use super::{argument_editor, has_person, height, width};
+use super::{argument_editor, has_person, height, width, write_question};
 
 /// The running command. It determines the hint in a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -217,11 +217,9 @@ fn converse(
         card_lines,
         if is_cut { max_lines } else { usize::MAX },
     )?;
-    mimir_core::platform::discard_typed_input();
     let view = if is_cut { ", [v]iew all" } else { "" };
     loop {
-        write!(out, "{}{view} > ", answers.question())?;
-        out.flush()?;
+        write_question(&mut out, &format!("{}{view} > ", answers.question()))?;
         OPEN.store(true, Ordering::Relaxed);
         let line = watch.read_line();
         if matches!(line, Ok(PromptLine::Unwanted)) {

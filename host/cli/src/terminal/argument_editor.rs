@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::prompt_wait::{PromptLine, PromptWatch};
+use super::write_question;
 
 /// Result of editing.
 #[derive(Debug, PartialEq)]
@@ -44,8 +45,7 @@ pub(super) fn edit_arguments(
             Ok(_) => writeln!(out, "The arguments must be a JSON object.")?,
             Err(error) => writeln!(out, "Not valid JSON: {error}.")?,
         }
-        write!(out, "[e]dit again, or leave unchanged [n] > ")?;
-        out.flush()?;
+        write_question(out, "[e]dit again, or leave unchanged [n] > ")?;
         let line = match watch.read_line()? {
             PromptLine::Typed(line) => line,
             PromptLine::Closed => return Ok(EditedArguments::Same),

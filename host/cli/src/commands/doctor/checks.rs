@@ -55,8 +55,12 @@ fn kernel() -> String {
     String::new()
 }
 
-/// Reports the workspace, and warns if it has no `.mimir`.
-pub fn workspace(workspace: &WorkspaceFolder) -> DoctorFinding {
+/// Reports the workspace, and warns if it cannot be one, or has no `.mimir`.
+pub fn workspace(workspace: &WorkspaceFolder, fault: Option<&ToolError>) -> DoctorFinding {
+    if let Some(fault) = fault {
+        let text = format!("{}. The other checks use an empty folder", fault.message);
+        return DoctorFinding::fair("workspace", text, "run mimir in the folder of your project");
+    }
     let root = workspace.root().display().to_string();
     if workspace.has_mimir_dir() {
         DoctorFinding::good("workspace", root)
@@ -123,6 +127,16 @@ pub fn joined_teams(settings: &MergedSettings) -> Vec<DoctorFinding> {
     let teams = settings.teams.iter();
     let findings = teams.map(|team| match team.outdated_now() {
         Some(outdated) => DoctorFinding::fair("team", outdated.text, "run `mimir team sync`"),
+        None if team.last_fault.is_some() => {
+            let fault = team.last_fault.as_ref();
+            let fault = fault.map_or("", |fault| fault.text.as_str());
+            let (name, version) = (&team.bundle.team.name, team.bundle.version);
+            let text = format!(
+                "{name}: version {version} stays in force, because the last check failed: {fault}"
+            );
+            let fix = "run `mimir team sync`; if it fails again, ask the team's administrator";
+            DoctorFinding::fair("team", text, fix)
+        }
         None if team.bundle.expires_soon(now) => DoctorFinding::fair(
             "team",
             format!(

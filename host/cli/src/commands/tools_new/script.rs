@@ -38,6 +38,7 @@ pub fn run(
     let (folder, header) = match dir {
         Some(dir) => (dir.to_owned(), ""),
         None => {
+            workspace.check_separation(&setup::find_user_dirs())?;
             editor_support::write_editor_files(&workspace)?;
             (workspace.tools(), editor_support::SCHEMA_COMMENT)
         }
