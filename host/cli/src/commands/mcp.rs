@@ -444,7 +444,7 @@ fn import_all(
     }
     if !servers.is_empty() {
         if !yes && !terminal::confirm("Add these to the settings?")? {
-            let message = "nothing was imported; `mimir mcp import --yes` needs no terminal";
+            let message = terminal::refusal("nothing was imported", "use `mimir mcp import --yes`");
             return Err(ToolError::approval_denied(message).into());
         }
         let file = settings::change_config(&setup, user, |text| {

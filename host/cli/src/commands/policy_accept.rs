@@ -99,10 +99,11 @@ pub fn run(globals: &GlobalOptions, yes: bool) -> CommandResult {
             new_workers.iter().for_each(|worker| print_worker(worker));
         }
         if !terminal::confirm("Do you accept this?")? {
-            let error = ToolError::approval_denied(
-                "the settings were not accepted; `mimir policy accept --yes` needs no terminal",
+            let message = terminal::refusal(
+                "the settings were not accepted",
+                "use `mimir policy accept --yes`",
             );
-            return Err(error.into());
+            return Err(ToolError::approval_denied(message).into());
         }
     }
     let shown_digests = current_digests(&setup, &workers);

@@ -289,9 +289,9 @@ fn confirm_update(
         return Ok(());
     }
     let error = ToolError::approval_denied(format!("{shown} was not changed"));
-    Err(error
-        .with_remedies(["without a terminal, `--yes` replaces it".to_owned()])
-        .into())
+    let remedy = "without a terminal, `--yes` replaces it".to_owned();
+    let remedies = (!terminal::has_person()).then_some(remedy);
+    Err(error.with_remedies(remedies).into())
 }
 
 fn write_file(target: &Path, bytes: &[u8]) -> Result<(), ToolError> {

@@ -383,11 +383,13 @@ pub async fn trust(
                 None
             };
             answer.ok_or_else(|| {
-                ToolError::approval_denied(format!(
-                    "nothing was granted; without a terminal, approve the digest that you have reviewed: `{} --approve {}`",
+                let without_terminal = format!(
+                    "approve the digest that you have reviewed: `{} --approve {}`",
                     command_line(),
                     candidate.digest()
-                ))
+                );
+                let message = terminal::refusal("nothing was granted", &without_terminal);
+                ToolError::approval_denied(message)
             })?
         }
     };

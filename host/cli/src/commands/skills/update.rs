@@ -145,10 +145,9 @@ async fn update(
         lines.iter().for_each(|line| note(format_args!("  {line}")));
     }
     if !yes && !terminal::confirm(&format!("Install the new content of {name}?"))? {
-        return Err(ToolError::approval_denied(format!(
-            "nothing was changed; without a terminal, use `mimir skills update {name} --yes`"
-        ))
-        .into());
+        let without_terminal = format!("use `mimir skills update {name} --yes`");
+        let message = terminal::refusal("nothing was changed", &without_terminal);
+        return Err(ToolError::approval_denied(message).into());
     }
     let pinned = setup.skills().install(new, true)?;
     let (folder, digest) = (&pinned.pin.folder, &pinned.pin.digest);

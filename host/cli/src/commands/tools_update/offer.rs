@@ -144,7 +144,8 @@ fn is_confirmed(location: &str, args: &ToolsUpdateArgs) -> CommandResult<bool> {
     if args.yes || terminal::confirm(&format!("Update {}?", visible(location)))? {
         return Ok(true);
     }
-    note("Nothing was updated; without a terminal, use `--yes`.");
+    let message = terminal::refusal("Nothing was updated", "use `--yes`");
+    note(format_args!("{message}."));
     Ok(false)
 }
 
