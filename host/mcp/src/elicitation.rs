@@ -137,7 +137,10 @@ fn form_schema(card: &Card, scope: AnswerScope) -> ElicitationSchema {
         ));
     }
     if card.always.is_some() && scope == AnswerScope::Owner {
-        answers.push(("always", "always: yes, allow until revoked."));
+        answers.push((
+            "always",
+            "always: yes, allow what the card lists until that expires or is revoked.",
+        ));
     }
     if card.editable {
         answers.push(("edit", "edit: allow it with the arguments below instead."));

@@ -221,7 +221,15 @@ pub fn read_team_key(key: &str) -> Result<VerifyingKey, ToolError> {
             format!("the key {shown} cannot be read: {error}"),
         )
     })?;
-    Ok(VerifyingKey::from_pem(&text)?)
+    if text.trim_ascii().is_empty() {
+        let message = format!("the key file {shown} is empty: expected a public key in PEM");
+        return Err(ToolError::invalid_input(message));
+    }
+    VerifyingKey::from_pem(&text).map_err(|error| {
+        let error = ToolError::from(error);
+        let message = format!("the key file {shown} cannot be used: {}", error.message);
+        ToolError { message, ..error }
+    })
 }
 
 #[cfg(test)]

@@ -31,6 +31,10 @@ const TYPESCRIPT: &[TemplateFile] = &[
         ".gitignore",
         include_str!("../../templates/gitignore.ts.txt"),
     ),
+    (
+        "cases.yml",
+        include_str!("../../templates/plugin.cases.yml.txt"),
+    ),
     ("README.md", include_str!("../../templates/plugin.ts.md")),
 ];
 
@@ -43,6 +47,10 @@ const JAVASCRIPT: &[TemplateFile] = &[
     (
         ".gitignore",
         include_str!("../../templates/gitignore.ts.txt"),
+    ),
+    (
+        "cases.yml",
+        include_str!("../../templates/plugin.cases.yml.txt"),
     ),
     ("README.md", include_str!("../../templates/plugin.js.md")),
 ];
