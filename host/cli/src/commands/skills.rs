@@ -307,10 +307,9 @@ fn remove(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResult {
         .into());
     }
     if !yes && !terminal::confirm(&format!("Remove the skill {name} and your consent to it?"))? {
-        return Err(ToolError::approval_denied(format!(
-            "nothing was removed; without a terminal, use `mimir skills remove {name} --yes`"
-        ))
-        .into());
+        let without_terminal = format!("use `mimir skills remove {name} --yes`");
+        let message = terminal::refusal("nothing was removed", &without_terminal);
+        return Err(ToolError::approval_denied(message).into());
     }
     library.remove(name)?;
     record(&setup, &skill.folder, "skill removed");

@@ -36,7 +36,7 @@ pub async fn run(globals: &GlobalOptions, command: TeamCommand) -> CommandResult
 
 /// Finds the setup without the bundles of teams, so that these commands also work if a bundle is damaged.
 fn find_context(globals: &GlobalOptions) -> CommandResult<(HostSetup, SyncContext)> {
-    let setup = HostSetup::find_without_teams(globals.workspace.as_deref())?;
+    let setup = HostSetup::find_for_teams(globals.workspace.as_deref())?;
     // If this fails, recording reports it.
     let _ = setup.workspace.make_state();
     let context = SyncContext::new(&setup)?;

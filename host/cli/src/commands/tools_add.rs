@@ -2,9 +2,11 @@
 
 use std::io::Read as _;
 use std::path::Path;
+use std::sync::Arc;
 
-use mimir_core::ToolError;
 use mimir_core::grants::{self, SourceRecord};
+use mimir_core::tool::ToolTrust;
+use mimir_core::{Tool, ToolError};
 use serde_json::json;
 
 use crate::args::{GlobalOptions, ToolsAddArgs};
@@ -151,7 +153,10 @@ pub(super) fn print_installed(installed: &InstalledComponent, fetched: &FetchedC
     note(format_args!("{}: {names}", installed.file));
     installed.left_out.iter().for_each(quarantined);
     let tools = &installed.tools;
-    if let Some(tool) = tools.iter().find(|tool| !tool.definition.needs.is_empty()) {
+    // The grant of the same build still counts.
+    let needs_grant =
+        |tool: &&Arc<Tool>| !tool.definition.needs.is_empty() && tool.trust != ToolTrust::Trusted;
+    if let Some(tool) = tools.iter().find(needs_grant) {
         let name = tool.name();
         note(format_args!(
             "It requests rights: `mimir tools trust {name}` shows and grants them."

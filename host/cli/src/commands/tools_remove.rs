@@ -43,10 +43,9 @@ pub async fn run(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResul
             "Remove {location}, its grant and its stored data?"
         ))?
     {
-        return Err(ToolError::approval_denied(format!(
-            "nothing was removed; without a terminal, use `mimir tools remove {name} --yes`"
-        ))
-        .into());
+        let without_terminal = format!("use `mimir tools remove {name} --yes`");
+        let message = terminal::refusal("nothing was removed", &without_terminal);
+        return Err(ToolError::approval_denied(message).into());
     }
     let failed = |path: &Path, error: std::io::Error| {
         let path = setup.workspace.display_path(path);

@@ -156,16 +156,14 @@ async fn grant_rights(
                 worker_tools::note_decisions(decisions);
             }
             if !terminal::confirm(&grant_question(&location))? {
-                if args.policy.is_some() {
-                    return Err(refused_trust(
-                        "nothing was granted; without a terminal, name the rights with `--host`, `--read`, `--write` and `--secret` instead of `--policy`, and the digest of the build".to_owned(),
-                    ));
-                }
-                return Err(refused_trust(format!(
-                    "nothing was granted; without a terminal, name the digest of the build: `{} --digest {}`",
-                    command_line(),
-                    tool.origin.digest
-                )));
+                let without_terminal = if args.policy.is_some() {
+                    "name the rights with `--host`, `--read`, `--write` and `--secret` instead of `--policy`, and the digest of the build".to_owned()
+                } else {
+                    let (command, digest) = (command_line(), &tool.origin.digest);
+                    format!("name the digest of the build: `{command} --digest {digest}`")
+                };
+                let message = terminal::refusal("nothing was granted", &without_terminal);
+                return Err(refused_trust(message));
             }
         }
     }
@@ -184,7 +182,7 @@ async fn grant_rights(
         let lock = setup.workspace.display_path(approval_store.lock().path());
         note(format_args!("granted {location}, in {lock}"));
         match (&worker_decisions, &args.digest) {
-            (None, _) => note_remaining_questions(&plugin),
+            (None, _) => note_remaining_questions(setup, &plugin),
             (Some(decisions), Some(_)) => worker_tools::note_decisions(decisions),
             // They were shown before the question.
             (Some(_), None) => {}
@@ -243,11 +241,17 @@ fn grant_question(location: &str) -> String {
 }
 
 /// Names the tools that need approval for each call despite the grant, and how to change that.
-fn note_remaining_questions(plugin: &[Arc<Tool>]) {
+fn note_remaining_questions(setup: &HostSetup, plugin: &[Arc<Tool>]) {
+    let path = |name: &str| ["tools", name, "approval"].map(str::to_owned);
+    let is_set = |tool: &Tool| {
+        let layers = setup.settings.layer_values(&path(tool.name().as_str()));
+        layers.iter().any(|layer| !layer.withheld)
+    };
     let still_asking = plugin
         .iter()
         .filter(|tool| tool.source != ToolSource::Mcp && tool.definition.approval == Decision::Ask);
-    let still_asking: Vec<_> = still_asking.collect();
+    // Where a setting decides, its author has chosen already.
+    let still_asking: Vec<_> = still_asking.filter(|tool| !is_set(tool)).collect();
     if let [first, _, ..] = still_asking[..]
         && still_asking.len() > MAX_NAMED_QUESTIONS
     {

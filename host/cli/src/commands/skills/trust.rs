@@ -55,11 +55,12 @@ pub fn run(globals: &GlobalOptions, args: &SkillsTrustArgs) -> CommandResult {
             show(&skill, &content, &granted);
             let question = format!("Accept the instructions of {} as yours?", args.name);
             if !terminal::confirm(&question)? {
-                return Err(ToolError::approval_denied(format!(
-                    "nothing was accepted; without a terminal, name the digest of the content: `mimir skills trust {} --digest {digest}`",
+                let without_terminal = format!(
+                    "name the digest of the content: `mimir skills trust {} --digest {digest}`",
                     args.name
-                ))
-                .into());
+                );
+                let message = terminal::refusal("nothing was accepted", &without_terminal);
+                return Err(ToolError::approval_denied(message).into());
             }
         }
     }

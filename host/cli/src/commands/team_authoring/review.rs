@@ -331,10 +331,11 @@ fn confirm(
     if terminal::confirm(&question)? {
         return Ok(());
     }
-    let message = format!(
-        "nothing was approved; without a terminal, name the digest of the component and its rights: `{} --digest {review_digest}`",
+    let without_terminal = format!(
+        "name the digest of the component and its rights: `{} --digest {review_digest}`",
         command_line()
     );
+    let message = terminal::refusal("nothing was approved", &without_terminal);
     Err(ToolError::approval_denied(message).into())
 }
 
