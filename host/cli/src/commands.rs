@@ -18,6 +18,7 @@ mod init;
 mod interrupt;
 mod keys;
 mod licences;
+mod local_components;
 mod man_pages;
 mod mcp;
 mod policy_accept;

@@ -86,7 +86,7 @@ pub struct TeamAddArgs {
 /// Arguments of `mimir team propose`.
 #[derive(Debug, PartialEq, Args)]
 pub struct TeamProposeArgs {
-    /// Name or alias of the tool, or its file name
+    /// Name or alias of the tool, name or path of its component, or folder of its plugin; it need not be loaded
     #[arg(value_name = "TOOL")]
     pub tool: String,
     /// The page to write; the JSON and the component get the same name

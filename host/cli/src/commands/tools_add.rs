@@ -32,7 +32,7 @@ mod registry;
 mod replaced_files;
 
 pub(super) use add_source::AddSource;
-pub(super) use enforcement::{build_warning, refuse_unloadable};
+pub(super) use enforcement::{build_warning, refuse_unloadable, script_warning};
 pub(super) use fetched::{FetchedComponent, MAX_COMPONENT_SIZE, check_stem};
 pub(super) use install::{AddOptions, InstalledComponent, forget_source, install};
 pub(super) use npm::{NpmPackage, update_request};

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::args::{GlobalOptions, PluginLanguage, ToolLanguage};
 use crate::commands::toolchains::{self, MissingToolchain, ProgramSearch};
+use crate::commands::tools_add::{build_warning, script_warning};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::{GOOD, STRONG, note, styled, warn};
 use crate::sdk;
@@ -41,10 +42,8 @@ pub async fn run(
 ) -> CommandResult {
     let printer = globals.printer();
     let names = PluginNames::parse(name, lang.plugin())?;
-    let registry = HostSetup::find(globals.workspace.as_deref())?
-        .registry()
-        .await
-        .into_registry();
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let registry = setup.registry().await.into_registry();
     if let Some(tool) = registry.get(&names.tool) {
         return Err(CommandFailure::with_exit(
             name_taken(&names, tool),
@@ -52,7 +51,11 @@ pub async fn run(
         ));
     }
     let Some(language) = lang.plugin() else {
-        return script::run(globals, &names, (lang, dir.as_deref()));
+        let exit = script::run(globals, &names, (lang, dir.as_deref()))?;
+        if let Some(line) = script_warning(&setup).filter(|_| !printer.is_json()) {
+            warn(line);
+        }
+        return Ok(exit);
     };
     let files = language_files(language)?;
     let folder = dir.unwrap_or_else(|| PathBuf::from(&names.package));
@@ -83,6 +86,9 @@ pub async fn run(
     if let Some(warning) = report.warning.as_ref().filter(|_| !printer.is_json()) {
         note("");
         warn(warning);
+    }
+    if let Some(line) = build_warning(&setup).filter(|_| !printer.is_json()) {
+        warn(line);
     }
     Ok(ExitReason::Done)
 }

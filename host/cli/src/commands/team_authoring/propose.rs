@@ -2,19 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
+use mimir_core::ToolError;
 use mimir_core::files::{self, LinkPolicy};
-use mimir_core::grants::{self, Grant};
-use mimir_core::needs::Needs;
-use mimir_core::{ToolError, ToolSource};
+use mimir_core::grants::Grant;
+use mimir_registry::OciDigest;
 use mimir_registry::team::MAX_BLOB_SIZE;
 use serde_json::json;
 
 use super::{open_folder, registry_source, review, shown};
 use crate::args::{GlobalOptions, TeamProposeArgs};
 use crate::arguments::quote_for_shell;
+use crate::commands::local_components::LocalComponent;
 use crate::commands::tools_build::BuiltComponent;
 use crate::commands::tools_test;
-use crate::commands::tools_trust::find_plugin;
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::{note, warn};
 use mimir::file_error::file_error;
@@ -25,36 +25,21 @@ use mimir::team_authoring::{
     SignedReview, ToolProposal, bundled_file_name,
 };
 
-/// Writes a proposal of an installed component.
+/// Writes a proposal of a component, which need not be loaded here.
 pub async fn run(globals: &GlobalOptions, args: &TeamProposeArgs) -> CommandResult {
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let folder = args.to.as_deref();
     let folder = folder.map(|dir| open_folder(&setup, dir, None));
     let folder = folder.transpose()?;
-    let registry = setup.registry().await.into_registry();
-    let tools = find_plugin(&registry, &args.tool)?;
-    let Some(tool) = tools.first() else {
-        return Err(CommandFailure::usage("the plugin has no tools"));
-    };
-    let location = tool.origin.location.clone();
-    if tool.source != ToolSource::Custom || !location.ends_with(".wasm") {
-        return Err(CommandFailure::usage(format!(
-            "`{}` is not a component of .mimir/tools, and only components can be shared in a bundle",
-            tool.name()
-        )));
-    }
+    let component = LocalComponent::find(&setup, &args.tool).await?;
+    let path = &component.path;
+    let bytes = files::read(path, LinkPolicy::Follow, MAX_BLOB_SIZE)
+        .map_err(|error| file_error("read", path, &error))?;
     // The rights that the developer has named for a component that cannot declare them.
-    let named = if grants::is_foreign(tool) {
-        tool.granted.clone()
-    } else {
-        Needs::default()
-    };
-    let path = setup.workspace.root().join(&location);
-    let bytes = files::read(&path, LinkPolicy::Follow, MAX_BLOB_SIZE)
-        .map_err(|error| file_error("read", &path, &error))?;
-    let file = bundled_file_name(&path)?;
+    let named = component.named_rights(&OciDigest::of_bytes(&bytes).hex());
+    let file = bundled_file_name(path)?;
     let plugin = InspectedPlugin::inspect(&setup, &file, bytes, &named).await?;
-    let source = source_in_lock(&setup, &location, &plugin)?;
+    let source = source_in_lock(&setup, &component.location, &plugin)?;
     let previous = previous_grant(&setup, folder.as_ref(), &plugin.file);
     let tests = run_cases(&setup, args.source.as_deref(), &plugin).await?;
     let proposal = ToolProposal::new(&plugin, &named, previous.as_ref(), source, tests);

@@ -49,7 +49,7 @@ pub fn refuse_unloadable(setup: &HostSetup, can_be_signed: bool) -> Result<(), T
     } else {
         (
             "tools of workspaces are not loaded",
-            "propose it to the administrator of your team (mimir help teams)",
+            "have it shared by your team: its administrator adds the same source with `mimir team add`, and you propose a component file with `mimir team propose FILE --out PAGE.md` (mimir help teams)",
         )
     };
     let message = format!(
@@ -66,7 +66,17 @@ pub fn build_warning(setup: &HostSetup) -> Option<String> {
         "the build has no signature and is not loaded here; to use it, publish it with `mimir tools push DIR REF --sign KEY` \
          and add it with `mimir tools add REF --force`"
     } else {
-        "the build is not loaded here; to use it, propose it to the administrator of your team (mimir help teams)"
+        "the build is not loaded here; to use it, propose it to the administrator of your team: \
+         `mimir team propose NAME --out NAME.md` (mimir help teams)"
     };
     Some(format!("{} sets `{}`: {way}", rule.by, rule.key))
+}
+
+/// Returns a warning if a tool in a YAML file of this workspace would not be loaded.
+pub fn script_warning(setup: &HostSetup) -> Option<String> {
+    let rule = EnforcedRule::find(setup, false)?;
+    Some(format!(
+        "{} sets `{}`: the tool is not loaded here, and a team shares components only, not YAML files (mimir help teams)",
+        rule.by, rule.key
+    ))
 }

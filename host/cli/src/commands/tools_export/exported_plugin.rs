@@ -6,17 +6,18 @@ use std::sync::Arc;
 use mimir_core::files::{self, LinkPolicy};
 use mimir_core::needs::{Needs, SecretNeed};
 use mimir_core::text::visible;
-use mimir_core::{Tool, ToolError, ToolErrorCode, ToolSource};
+use mimir_core::{Tool, ToolError, ToolErrorCode};
 use mimir_registry::wasm_artifact::ComponentFacts;
 use sha2::{Digest, Sha256};
 
+use super::super::local_components::LocalComponent;
 use super::super::tools_add::MAX_COMPONENT_SIZE;
 use super::super::tools_push::component_facts;
-use super::super::tools_trust::find_plugin;
 use crate::args::ToolsExportArgs;
-use crate::exit::{CommandFailure, CommandResult};
+use crate::exit::CommandResult;
 use mimir::file_error::file_error;
 use mimir::setup::HostSetup;
+use mimir::team_authoring::InspectedPlugin;
 
 /// Version in manifests if the plugin does not have one of the form X.Y.Z.
 const NO_VERSION: &str = "0.0.0";
@@ -48,30 +49,29 @@ pub struct ExportedPlugin {
 impl ExportedPlugin {
     /// Finds the plugin that the arguments name, and reads its file.
     pub async fn find(setup: &HostSetup, args: &ToolsExportArgs) -> CommandResult<Self> {
-        let registry = setup.registry().await.into_registry();
-        let tools = find_plugin(&registry, &args.name)?;
-        let Some(tool) = tools.first() else {
-            return Err(CommandFailure::usage("the plugin has no tools"));
-        };
-        let location = tool.origin.location.clone();
-        let file_name = location.rsplit('/').next().unwrap_or_default();
-        let stem = file_name.strip_suffix(".wasm");
-        let Some(stem) = stem.filter(|_| tool.source == ToolSource::Custom) else {
-            return Err(CommandFailure::usage(format!(
-                "{} is not a component in .mimir/tools: only components that you have built or added can be exported",
-                visible(&location)
-            )));
-        };
+        let LocalComponent {
+            path, mut tools, ..
+        } = LocalComponent::find(setup, &args.name).await?;
+        let file_name = path.file_name().and_then(|name| name.to_str());
+        let file_name = file_name.unwrap_or_default();
+        let stem = file_name.strip_suffix(".wasm").unwrap_or(file_name);
         // The manifests repeat the descriptions.
-        setup.verify_description(tool).await?;
-        let path = setup.workspace.root().join(&location);
+        if let Some(tool) = tools.first() {
+            setup.verify_description(tool).await?;
+        }
         let component = files::read(&path, LinkPolicy::Follow, MAX_COMPONENT_SIZE)
             .map_err(|error| file_error("read", &path, &error))?;
         let digest = format!("{:x}", Sha256::digest(&component));
-        if digest != tool.origin.digest {
+        if tools.is_empty() {
+            // A team may keep it from being loaded.
+            let (bytes, needs) = (component.clone(), Needs::default());
+            let inspected = InspectedPlugin::inspect(setup, file_name, bytes, &needs);
+            tools = inspected.await?.tools;
+        }
+        if tools.iter().any(|tool| tool.origin.digest != digest) {
             let message = format!(
                 "{} changed during the export; try again",
-                visible(&location)
+                visible(file_name)
             );
             return Err(ToolError::unavailable(message).into());
         }
