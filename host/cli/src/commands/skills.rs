@@ -127,13 +127,29 @@ fn info(globals: &GlobalOptions, name: &str) -> CommandResult {
         row["paths"] = paths.collect();
     }
     let printer = globals.printer();
+    let disabled = disabled_line(&setup).filter(|_| skill.state == SkillState::Disabled);
+    if let Some(line) = &disabled {
+        row["disabled"] = line.as_str().into();
+    }
     printer.print_result(&row, |out| {
         for line in lines(&skill) {
             writeln!(out, "{line}")?;
         }
-        Ok(())
+        match &disabled {
+            Some(line) => writeln!(out, "Disabled: {line}"),
+            None => Ok(()),
+        }
     })?;
     Ok(ExitReason::Done)
+}
+
+/// Returns why skills of the workspace are not used; `None` if no file disables them.
+fn disabled_line(setup: &HostSetup) -> Option<String> {
+    let by = setup.settings.enforcing_file(|it| it.disable_local_tools)?;
+    Some(format!(
+        "{} sets `enforcement.disableLocalTools`, so models cannot load skills of workspaces",
+        visible(by)
+    ))
 }
 
 fn is_granted(skill: &FoundSkill, entry: &str) -> bool {

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use jiff::Timestamp;
+use mimir_core::policy::OutdatedTeam;
 use mimir_core::text::visible;
 use mimir_core::{ToolError, ToolErrorCode};
 use mimir_registry::signature::VerifyingKey;
@@ -198,7 +199,14 @@ async fn sync(globals: &GlobalOptions) -> CommandResult {
     let mut failure = None;
     for membership in &memberships {
         match sync_and_compare(&context, membership).await {
-            Ok((outcome, changes)) => rows.push(sync_row(membership, &outcome, &changes)),
+            Ok((outcome, changes)) => {
+                rows.push(sync_row(membership, &outcome, &changes));
+                if let Some(error) = newest_is_outdated(&setup, membership)
+                    && let Some(earlier) = failure.replace(error)
+                {
+                    warn(earlier.message);
+                }
+            }
             Err(error) => {
                 rows.push(json!({ "orgId": membership.org_id, "error": error }));
                 if let Some(earlier) = failure.replace(error) {
@@ -222,6 +230,18 @@ async fn sync(globals: &GlobalOptions) -> CommandResult {
             .for_each(warn);
     }
     Ok(ExitReason::Done)
+}
+
+/// Returns the error about a bundle that is the newest and nevertheless too old, so that its tools are refused.
+fn newest_is_outdated(setup: &HostSetup, membership: &TeamMembership) -> Option<ToolError> {
+    let team = TeamInForce::read(&setup.user_dirs, membership.clone()).ok()?;
+    team.outdated_now()?;
+    let message = format!(
+        "{}: version {} is the newest, but it has expired at {}, so the team's tools are refused",
+        membership.org_id, team.bundle.version, team.bundle.expires_at
+    );
+    let remedy = OutdatedTeam::RENEWAL.to_owned();
+    Some(ToolError::unavailable(message).with_remedies([remedy]))
 }
 
 fn sync_row(

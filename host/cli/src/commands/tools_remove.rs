@@ -35,8 +35,13 @@ pub async fn run(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResul
         } else {
             "use `mimir tools disable` to switch it off"
         };
-        let message = format!("{location} is not a file in .mimir/tools; {advice}");
-        return Err(ToolError::invalid_input(message).into());
+        let message = format!("{location} is not a file in .mimir/tools");
+        if let Some(remedy) = remedy_for_enforced(&setup, &location).await {
+            return Err(ToolError::invalid_input(message)
+                .with_remedies([remedy])
+                .into());
+        }
+        return Err(ToolError::invalid_input(format!("{message}; {advice}")).into());
     }
     if !yes
         && !terminal::confirm(&format!(
@@ -77,6 +82,15 @@ pub async fn run(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResul
         &json!({ "removed": location, "revoked": revoked, "values": values }),
         format_args!("removed {location}, its grant and its data in {FOLDER}"),
     )
+}
+
+/// Returns how to get rid of a tool that a team enforces, which cannot be disabled; `None` for other tools.
+async fn remedy_for_enforced(setup: &HostSetup, location: &str) -> Option<String> {
+    tools::team_at(setup, location)?;
+    let registry = setup.registry().await.into_registry();
+    let mut all = registry.tools().iter();
+    let tool = all.find(|tool| tool.enforced && tool.origin.location == location)?;
+    Some(tools::TeamOrigin::of_tool(setup, tool)?.remedy_for_enforced())
 }
 
 /// Removes the source of a file from the lock file, with the files that came with it. Returns false if it has none.

@@ -107,6 +107,12 @@ async fn grant_rights(
         )));
     }
     let location = tool.origin.location.clone();
+    if let Some(team) = team_at(setup, &location)
+        && team.grants().plugins.contains_key(&location)
+    {
+        let fault = format!("nothing was granted for {}", visible(&location));
+        return Err(team_grant_error(setup, team, &location, &fault).await);
+    }
     let named = named_rights::named_rights(setup, approval_store, args, tool)?;
     if tool.trust == ToolTrust::Harmless && named.is_empty() {
         if args.prefix.is_some() {
@@ -307,27 +313,56 @@ pub async fn revoke(globals: &GlobalOptions, name: &str) -> CommandResult {
     }
     if !revoked? {
         if let Some(team) = team_at(&setup, &location) {
-            return Err(team_grant_error(&setup, team, &location).await);
+            let fault = format!("{} has no grant of yours", visible(&location));
+            return Err(team_grant_error(&setup, team, &location, &fault).await);
         }
         let error = ToolError::not_found(format!("{location} has no grant"));
         return Err(error.into());
     }
-    printer.print_done(
-        &json!({ "revoked": location }),
-        format_args!("revoked the grant of {location}"),
-    )
+    let remaining = team_tools_named(&setup, name, &location).await;
+    let mut revoked = json!({ "revoked": location });
+    if !remaining.is_empty() {
+        revoked["teamTools"] = remaining.iter().map(|(tool, _)| tool.as_str()).collect();
+    }
+    let exit = printer.print_done(&revoked, format_args!("revoked the grant of {location}"))?;
+    if !printer.is_json() {
+        for (tool, team) in &remaining {
+            note(format_args!(
+                "`{tool}` of {team} still runs, with the rights that the team grants in its signed bundle (mimir help teams)"
+            ));
+        }
+    }
+    Ok(exit)
+}
+
+/// Returns the names of teams' tools that a name or a file of the workspace also refers to, each with its team.
+async fn team_tools_named(setup: &HostSetup, name: &str, location: &str) -> Vec<(String, String)> {
+    if setup.settings.teams.is_empty() {
+        return Vec::new();
+    }
+    let file = location.rsplit('/').next().unwrap_or(location);
+    let registry = setup.registry().await.into_registry();
+    let tools = registry.tools().iter().filter_map(|tool| {
+        let team = team_at(setup, &tool.origin.location)?;
+        let is_named = tool.answers_to(name) || is_file(&tool.origin.location, file);
+        is_named.then(|| (tool.name().to_string(), visible(&team.shown())))
+    });
+    tools.collect()
 }
 
 /// Creates the error about a grant that the bundle of a team contains, with the ways to refuse it.
-async fn team_grant_error(setup: &HostSetup, team: &TeamInForce, location: &str) -> CommandFailure {
+async fn team_grant_error(
+    setup: &HostSetup,
+    team: &TeamInForce,
+    location: &str,
+    fault: &str,
+) -> CommandFailure {
     let registry = setup.registry().await.into_registry();
     let mut tools = registry.tools().iter();
     let tool = tools.find(|tool| tool.origin.location == location);
     let (team_name, org_id) = (visible(&team.bundle.team.name), &team.membership.org_id);
-    let message = format!(
-        "{} has no grant of yours: the team {team_name} ({org_id}) grants its rights in its signed bundle",
-        visible(location)
-    );
+    let message =
+        format!("{fault}: the team {team_name} ({org_id}) grants its rights in its signed bundle");
     let mut remedies = Vec::new();
     if let Some(tool) = tool {
         let name = tool.name();

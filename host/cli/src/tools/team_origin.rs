@@ -29,6 +29,9 @@ pub struct TeamOrigin {
     /// The signer of the component in its registry, whom the team has checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signer: Option<SourceSigner>,
+    /// True if the team has revoked the key of the component's signer.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub signer_revoked: bool,
 }
 
 impl TeamOrigin {
@@ -46,6 +49,9 @@ impl TeamOrigin {
             version: team.bundle.version,
             bundle_signer: team.signer_id.clone(),
             reference: bundled.and_then(|bundled| bundled.reference.clone()),
+            signer_revoked: bundled
+                .and_then(|bundled| bundled.signer.as_ref())
+                .is_some_and(|signer| team.bundle.revokes(signer)),
             signer: bundled.and_then(|bundled| bundled.signer.clone()),
         })
     }
@@ -75,7 +81,11 @@ impl TeamOrigin {
         }
         if let Some(signer) = &self.signer {
             let signer = visible(&signer.to_string());
-            fields.push(("Signer:", format!("{signer} (checked by the team)")));
+            let state = match self.signer_revoked {
+                true => "its key is revoked by the team",
+                false => "checked by the team",
+            };
+            fields.push(("Signer:", format!("{signer} ({state})")));
         }
         fields
     }

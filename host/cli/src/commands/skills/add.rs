@@ -11,8 +11,8 @@ use crate::output::note;
 use mimir::setup::HostSetup;
 use mimir::skills::{FOLDER, PinnedSkill, SkillContent, SkillLibrary, SkillState};
 
-use super::record;
 use super::source::SkillSourceName;
+use super::{disabled_line, record};
 
 /// Installs a skill, or pins it where it is, if it is in one of the workspace's folders for skills.
 pub async fn run(globals: &GlobalOptions, args: SkillsAddArgs) -> CommandResult {
@@ -35,7 +35,7 @@ pub async fn run(globals: &GlobalOptions, args: SkillsAddArgs) -> CommandResult 
     };
     let (folder, digest) = (&pinned.pin.folder, &pinned.pin.digest);
     record(&setup, folder, &format!("{action}, sha256 {digest}"));
-    show(globals, &pinned, &content)
+    show(globals, &setup, &pinned, &content)
 }
 
 /// Returns the name and the folder of the skill if the source is its folder in the workspace.
@@ -96,7 +96,12 @@ fn refuse_team_name(library: &SkillLibrary, name: &str) -> Result<(), ToolError>
 }
 
 /// Prints what was added, and what it requests.
-fn show(globals: &GlobalOptions, pinned: &PinnedSkill, content: &SkillContent) -> CommandResult {
+fn show(
+    globals: &GlobalOptions,
+    setup: &HostSetup,
+    pinned: &PinnedSkill,
+    content: &SkillContent,
+) -> CommandResult {
     let requests = content.requests();
     let printer = globals.printer();
     if printer.is_json() {
@@ -128,6 +133,10 @@ fn show(globals: &GlobalOptions, pinned: &PinnedSkill, content: &SkillContent) -
     }
     for request in &requests {
         note(format_args!("  {}: {}", request.entry, request.describe()));
+    }
+    if let Some(line) = disabled_line(setup) {
+        note(line);
+        return Ok(ExitReason::Done);
     }
     note(format_args!(
         "Models can load it, marked as content from outside. `mimir skills trust {}` shows its instructions, accepts them as yours and grants what it requests.",

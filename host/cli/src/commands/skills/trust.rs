@@ -7,13 +7,13 @@ use mimir_core::text::{bytes, visible};
 use serde_json::json;
 
 use crate::args::{GlobalOptions, SkillsTrustArgs};
-use crate::exit::{CommandFailure, CommandResult};
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::note;
 use crate::terminal;
 use mimir::setup::HostSetup;
 use mimir::skills::{FoundSkill, SkillContent, SkillState};
 
-use super::{origin_lines, record};
+use super::{disabled_line, origin_lines, record};
 
 /// Accepts the instructions of a skill as the user's own, and grants what it requests, after the user has confirmed it.
 pub fn run(globals: &GlobalOptions, args: &SkillsTrustArgs) -> CommandResult {
@@ -73,7 +73,11 @@ pub fn run(globals: &GlobalOptions, args: &SkillsTrustArgs) -> CommandResult {
     printer.print_done(
         &json!({ "trusted": args.name, "digest": digest, "allowedTools": pin.allowed_tools }),
         format_args!("trusted {}", args.name),
-    )
+    )?;
+    if let Some(line) = disabled_line(&setup).filter(|_| !printer.is_json()) {
+        note(line);
+    }
+    Ok(ExitReason::Done)
 }
 
 /// Returns the entries to grant: those that mimir can map, except the withheld ones.

@@ -153,12 +153,32 @@ fn print_publication(
             note_first(args, target);
         }
     }
+    if let Some(warning) = revocation_warning(publication) {
+        warn(warning);
+    }
     if bundle.expires_soon(now) {
         warn(format_args!(
             "members are warned from the start, because the bundle expires within 7 days: `expiresInDays` in team.yml is {}",
             publication.expires_in_days
         ));
     }
+}
+
+/// Returns the warning about keys that this bundle is the first to revoke: a member who has not fetched the bundle that
+/// announced the new key cannot verify this one.
+fn revocation_warning(publication: &Publication) -> Option<String> {
+    let before = publication.published_version?;
+    let names = &publication.key_names;
+    let revoked = publication.newly_revoked.iter();
+    let revoked: Vec<String> = revoked.map(|id| names.describe(id)).collect();
+    if revoked.is_empty() {
+        return None;
+    }
+    Some(format!(
+        "this bundle revokes {}: members who have not fetched version {before} before need the public key that signs it, and join again: `mimir team join {} --key FILE`",
+        revoked.join(", "),
+        quote_for_shell(&publication.target().to_string())
+    ))
 }
 
 /// Says how members join, after the first bundle.

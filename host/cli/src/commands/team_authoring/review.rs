@@ -34,6 +34,8 @@ struct ReviewedComponent {
     previous: Option<Grant>,
     /// The proposal and its files; `None` for a tool that only the catalog has.
     proposal: Option<(ToolProposal, ProposalFiles)>,
+    /// What the person is told about the choice between a proposal and the catalog.
+    choice: Option<String>,
 }
 
 /// Approves a component, after the person has confirmed what it may do.
@@ -54,7 +56,11 @@ pub async fn approve(globals: &GlobalOptions, args: &TeamApproveArgs) -> Command
         source,
         previous,
         proposal,
+        choice,
     } = reviewed;
+    if let Some(choice) = choice.filter(|_| !globals.json) {
+        note(choice);
+    }
     let grant = plugin.grant(&named, &args.without)?;
     let tests = proposal.as_ref().and_then(|(told, _)| told.tests.clone());
     let facts = ToolProposal::new(&plugin, &named, previous.as_ref(), source.clone(), tests);
@@ -213,6 +219,7 @@ async fn read_component(
                     signature: None,
                 }),
                 proposal: None,
+                choice: None,
             });
         }
     };
@@ -220,12 +227,34 @@ async fn read_component(
     let named = proposal.named.clone();
     let plugin = InspectedPlugin::inspect(setup, &proposal.file, bytes, &named).await?;
     proposal.check_describes(&plugin)?;
+    let entry = folder.tool(&proposal.file);
+    let mut source = proposal.source.clone();
+    if let Some(reference) = entry
+        .filter(|entry| entry.digest == plugin.digest)
+        .and_then(|entry| entry.reference.clone())
+    {
+        // A proposal of the same component does not take away the origin that the catalog has.
+        source = Some(ProposalSource {
+            reference,
+            signer: None,
+            provenance: None,
+            signature: None,
+        });
+    }
+    let other = entry.filter(|entry| entry.digest != plugin.digest);
+    let choice = other.map(|entry| {
+        format!(
+            "This is the build of the proposal, {}. The catalog has another, {}, which an approval replaces; to review that one, reject or remove the proposal first.",
+            plugin.digest, entry.digest
+        )
+    });
     Ok(ReviewedComponent {
         plugin,
         named,
-        source: proposal.source.clone(),
+        source,
         previous: approved_grant(folder, &proposal.file, keys),
         proposal: Some((proposal, files)),
+        choice,
     })
 }
 
