@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::Path;
 
+use mimir_registry::signature::{KeyAlgorithm, SigningKey};
 use mimir_testkit::json as value;
 use serde_json::Value;
 
 use crate::kit::agent::Agent;
 use crate::kit::team::{TOOL, Team};
-use crate::kit::{config, mimir, run};
+use crate::kit::{config, mimir, plugin, run};
 use crate::team_bundles::{json, workspace, write_config};
 
 const CALL: &[&str] = &["call", TOOL, "mode=glob", "query=*.txt"];
@@ -372,4 +373,178 @@ fn team_of_an_administrator_is_fetched_by_a_server_that_runs_already() {
     // The block without a stored bundle, as an administrator writes it. The server fetches the bundle by itself.
     write_config(&config(home.path()).join("config.yml"), &team.block());
     wait_for_tool(&mut agent);
+}
+
+#[test]
+fn config_set_tells_what_counts_beside_a_team() {
+    let home = workspace();
+    let settings = "policy: {deny: [web_fetch]}\nprofile: fine\n";
+    let mut team = Team::new(settings).with_tool(true);
+    team.publish();
+    team.join(home.path());
+    let set = |key: &str, value: &str| {
+        let (code, out, err) = run(home.path(), &["config", "set", "--user", key, value]);
+        assert_eq!(code, 0, "{err}");
+        out + &err
+    };
+    let text = set("policy.deny", "['*']");
+    assert!(
+        text.contains("both count") && !text.contains("overrides"),
+        "{text}"
+    );
+    assert!(text.contains("team Acme enforces this tool"), "{text}");
+    let (_, shown, _) = run(home.path(), &["config", "get", "policy.deny"]);
+    for wanted in ["- web_fetch", "- '*'", "all of these count"] {
+        assert!(shown.contains(wanted), "{wanted}: {shown}");
+    }
+    let (_, value) = json(home.path(), &["config", "get", "policy.deny"]);
+    assert_eq!(value["evaluatedTogether"], true);
+    let (_, out, err) = run(home.path(), &["config", "unset", "--user", "policy.deny"]);
+    assert!(
+        err.contains("still sets it") || out.contains("still sets it"),
+        "{out}{err}"
+    );
+    let text = set("profile", "compact");
+    assert!(text.contains("overrides it"), "{text}");
+    for (key, value) in [("enabled", "false"), ("approval", "deny")] {
+        let text = set(&format!("tools.{TOOL}.{key}"), value);
+        assert!(
+            text.contains("does not count") && text.contains("team Acme enforces this tool"),
+            "{key}: {text}"
+        );
+    }
+}
+
+#[test]
+fn team_tool_is_told_from_a_file_of_its_name() {
+    let home = workspace();
+    let tools = home.path().join(".mimir/tools");
+    fs::write(tools.join("prob.wasm"), plugin::search()).unwrap();
+    let digest = mimir_registry::OciDigest::of_bytes(&plugin::search()).hex();
+    let trust = ["tools", "trust", TOOL, "--digest", &digest];
+    assert_eq!(json(home.path(), &trust).0, 0);
+    let mut team = Team::new("enforcement: {disableLocalTools: true}\n").with_tool(true);
+    team.publish();
+    team.join(home.path());
+    let (code, revoked) = json(home.path(), &["tools", "revoke", "prob"]);
+    assert_eq!(
+        (code, &revoked["teamTools"]),
+        (0, &value!([TOOL])),
+        "{revoked}"
+    );
+    assert_eq!(json(home.path(), CALL).0, 0);
+    let (code, refused) = json(home.path(), &trust);
+    assert!(
+        code != 0 && text_of(&refused).contains("the team Acme (acme) grants its rights"),
+        "{refused}"
+    );
+    let lock = fs::read_to_string(home.path().join(".mimir/tools.lock")).unwrap();
+    assert!(!lock.contains("team:acme"), "{lock}");
+    fs::remove_file(tools.join("prob.wasm")).unwrap();
+    let (_, _, err) = run(home.path(), &["tools", "remove", TOOL, "--yes"]);
+    assert!(
+        err.contains("enforces it") && !err.contains("tools disable"),
+        "{err}"
+    );
+}
+
+#[test]
+fn team_propose_and_export_take_tools_that_are_not_loaded() {
+    let home = workspace();
+    fs::write(home.path().join(".mimir/tools/prob.wasm"), plugin::search()).unwrap();
+    fs::create_dir(home.path().join("elsewhere")).unwrap();
+    fs::write(home.path().join("elsewhere/prob.wasm"), plugin::search()).unwrap();
+    let mut team = Team::new("enforcement: {disableLocalTools: true}\n").with_tool(false);
+    team.publish();
+    team.join(home.path());
+    for (at, name) in [
+        "prob",
+        "prob.wasm",
+        ".mimir/tools/prob.wasm",
+        "elsewhere/prob.wasm",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let page = home
+            .path()
+            .join(format!("page{at}.md"))
+            .display()
+            .to_string();
+        let (code, proposed) = json(home.path(), &["team", "propose", name, "--out", &page]);
+        assert_eq!(
+            (code, &proposed["proposed"]),
+            (0, &"prob.wasm".into()),
+            "{name}: {proposed}"
+        );
+        let folder = home
+            .path()
+            .join(format!("export{at}"))
+            .display()
+            .to_string();
+        let (code, exported) = json(home.path(), &["tools", "export", name, "--oci", &folder]);
+        assert_eq!(
+            (code, &exported["plugin"]),
+            (0, &"prob".into()),
+            "{name}: {exported}"
+        );
+    }
+    let (code, refused) = json(home.path(), &["team", "propose", "unknown"]);
+    assert_eq!((code, &refused["error"]["code"]), (2, &"NOT_FOUND".into()));
+    let (_, out, err) = run(home.path(), &["tools", "new", "foo"]);
+    assert!(
+        err.contains("mimir team propose") || out.contains("mimir team propose"),
+        "{out}{err}"
+    );
+}
+
+#[test]
+fn team_status_and_doctor_show_the_fault_of_the_last_check() {
+    let home = workspace();
+    let mut team = Team::new("");
+    team.publish();
+    let first = fs::read(team.folder().join("team.json")).unwrap();
+    team.join(home.path());
+    team.publish();
+    assert_eq!(json(home.path(), &["team", "sync"]).0, 0);
+    fs::write(team.folder().join("team.json"), first).unwrap();
+    assert_ne!(json(home.path(), &["team", "sync"]).0, 0);
+    let (_, status, _) = run(home.path(), &["team", "status"]);
+    assert!(
+        status.starts_with("! Acme (the last check failed)"),
+        "{status}"
+    );
+    let (_, doctor, _) = run(home.path(), &["doctor"]);
+    assert!(doctor.contains("because the last check failed"), "{doctor}");
+    // A key that the bundle names, but the member does not trust.
+    team.key = SigningKey::generate(KeyAlgorithm::Ed25519).unwrap();
+    team.bundle.keys = vec![team.key.verifying_key().to_pem()];
+    team.publish();
+    let (_, refused) = json(home.path(), &["team", "sync"]);
+    let id = team.key.verifying_key().id();
+    assert!(text_of(&refused).contains(&id), "{refused}");
+}
+
+#[test]
+fn team_tool_of_a_revoked_signer_is_marked() {
+    let home = workspace();
+    let mut team = Team::new("").with_tool(false);
+    let key = "ab".repeat(32);
+    team.bundle.tools[0].signer = Some(mimir_core::grants::SourceSigner::Key {
+        key: key.clone(),
+        name: Some("author".to_owned()),
+    });
+    team.publish();
+    let info = |home: &Path| run(home, &["tools", "info", TOOL]).1;
+    team.join(home.path());
+    assert!(info(home.path()).contains("(checked by the team)"));
+    team.bundle.revoked_keys = vec![key];
+    team.publish();
+    let other = workspace();
+    let folder = team.folder().display().to_string();
+    let join = ["team", "join", &folder, "--key", &team.key_file(), "--yes"];
+    let (_, out, err) = run(other.path(), &join);
+    assert!((out + &err).contains("a key that the team has revoked"));
+    let shown = info(other.path());
+    assert!(shown.contains("its key is revoked by the team"), "{shown}");
 }

@@ -274,3 +274,64 @@ fn team_add_tells_unchecked_signatures_from_missing_ones() {
     let added = admin.line(&format!("mimir team add {reference} acme"));
     assert!(added.contains("signature: key author"), "{added}");
 }
+
+#[test]
+fn team_approve_keeps_the_origin_that_the_catalog_has() {
+    let admin = AdminFixture::new();
+    let registry = OciRegistry::start();
+    let settings = format!("network: {{allowedHosts: ['{}']}}\n", registry.address());
+    write(
+        &config(admin.home.path()).join("config.yml"),
+        settings.as_bytes(),
+    );
+    admin.line("mimir keys new author");
+    admin.write_component("prob.wasm", 1);
+    let reference = registry.reference("acme/prob:1");
+    admin.line(&format!("mimir tools push prob.wasm {reference}"));
+    admin.line(&format!("mimir team add {reference} acme"));
+    admin.write_component(".mimir/tools/prob.wasm", 1);
+    let proposed = admin.done(&["team", "propose", "prob.wasm", "--to", "acme"]);
+    let digest = review_digest(&proposed);
+    let approve = ["team", "approve", "prob", "acme", "--sign", "author"];
+    let approved = admin.done(&[&approve[..], &["--digest", &digest]].concat());
+    let kept = approved["reference"].as_str().unwrap();
+    assert!(
+        kept.starts_with(&reference) && kept.contains("@sha256:"),
+        "{kept}"
+    );
+    // Of another build, the person is told which one is reviewed.
+    admin.write_component(".mimir/tools/prob.wasm", 2);
+    admin.done(&["team", "propose", "prob.wasm", "--to", "acme"]);
+    let (code, text) = admin.text(&approve);
+    assert!(
+        code == 3 && text.contains("The catalog has another"),
+        "{text}"
+    );
+}
+
+#[test]
+fn team_publish_warns_of_members_who_miss_the_bundle_before_a_revocation() {
+    let admin = AdminFixture::new();
+    let manifest = |revoked: &str| {
+        let text = format!(
+            "orgId: acme\nname: Acme\nkeys: [../key0.pub, ../key1.pub]\nrevokedKeys: [{revoked}]\n"
+        );
+        fs::write(admin.path("acme/team.yml"), text).unwrap();
+    };
+    let publish = |at: usize| {
+        let key = admin.key(at).display().to_string();
+        let (code, text) = admin.text(&["team", "publish", "acme", "./shared", "--sign", &key]);
+        assert_eq!(code, 0, "{text}");
+        text
+    };
+    manifest("");
+    assert!(!publish(0).contains("this bundle revokes"));
+    let revoked = SigningKey::from_pem(&fs::read(admin.key(0)).unwrap(), None).unwrap();
+    manifest(&format!("'{}'", revoked.verifying_key().id()));
+    let text = publish(1);
+    assert!(
+        text.contains("this bundle revokes") && text.contains("have not fetched version 1"),
+        "{text}"
+    );
+    assert!(!publish(1).contains("this bundle revokes"));
+}
