@@ -186,6 +186,31 @@ fn policy_accept_shows_rules_with_lines_and_without_escapes() {
 }
 
 #[test]
+fn policy_default_for_custom_tools_waits_for_acceptance() {
+    let home = project("");
+    let tools = home.path().join(".mimir/tools");
+    fs::create_dir_all(&tools).unwrap();
+    let tool =
+        "name: hi\ndescription: Says hi.\nschema:\n  type: object\nruntime: bash\ncode: echo hi\n";
+    fs::write(tools.join("hi.yml"), tool).unwrap();
+    let (_, _, err) = run(home.path(), &["tools", "trust", "hi"]);
+    let digest = err.split("--digest ").nth(1).unwrap();
+    let digest = digest.split('`').next().unwrap();
+    let (code, _, err) = run(home.path(), &["tools", "trust", "hi", "--digest", digest]);
+    assert_eq!(code, 0, "{err}");
+    // The attack: a checkout lets every trusted tool run without a question.
+    let config = home.path().join(".mimir/config.yml");
+    for word in ["preApproved", "auto"] {
+        fs::write(&config, format!("approval: {{default: {word}}}\n")).unwrap();
+        let (code, _, err) = run(home.path(), &["call", "hi"]);
+        assert!(
+            code == 3 && err.contains("approval.default: allow"),
+            "{err}"
+        );
+    }
+}
+
+#[test]
 fn policy_reasons_are_hidden_from_models_until_accepted() {
     let config =
         "policy:\n  rules:\n    - {tools: [read_file], decision: deny, name: EVIL, reason: EVIL}\n";
