@@ -47,7 +47,7 @@ struct SkillFile {
     is_executable: bool,
 }
 
-/// What a copy of a skill on this machine must be equal in: the paths and contents, and the modes where files have some.
+/// The state that a copy of a skill on this machine must have: its paths and contents, and its modes where files have some.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SkillFilesState {
     digest: String,

@@ -78,7 +78,7 @@ enum UpdateStatus {
 pub async fn run(globals: &GlobalOptions, args: &ToolsUpdateArgs) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    // Whether a component is signed is checked when it is fetched.
+    // The signature of a component is checked when it is fetched.
     refuse_unloadable(&setup, true)?;
     let installed = setup.registry().await.into_registry();
     let components = pinned_components(&setup, &installed, args.name.as_deref())?;

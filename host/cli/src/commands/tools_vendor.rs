@@ -46,7 +46,7 @@ struct VendorFailure {
 pub async fn run(globals: &GlobalOptions) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    // Whether a component is signed is checked when it is fetched.
+    // The signature of a component is checked when it is fetched.
     refuse_unloadable(&setup, true)?;
     let approval_store = setup.require_approvals()?;
     let lock = approval_store.lock().read()?;

@@ -42,7 +42,7 @@ async fn read_content(setup: &HostSetup, source: &Path) -> CommandResult<SkillCo
     if let Some(name) = source.to_str().filter(|_| !source.exists())
         && mimir::skills::check_name(name).is_ok()
     {
-        // What no person has accepted is not published in the name of the user.
+        // Content that no person has accepted is not published in the name of the user.
         let skill = setup.skills().usable_skill(name).map_err(|error| {
             let message = format!("nothing was pushed: {}", error.message);
             ToolError::new(error.code, message).with_remedies(error.remedies)
