@@ -58,7 +58,7 @@ fn team_of_a_user_is_not_joined_beside_a_required_one() {
     assert!(code != 0, "the user's own team supplied a tool: {text}");
     let (_, text) = under(&policy, home.path(), &["team", "status"]);
     assert!(
-        text.contains("the membership in the team `own` is ignored"),
+        text.contains("your membership in the team `own` (") && text.contains(") is ignored"),
         "{text}"
     );
 }
