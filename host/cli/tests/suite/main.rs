@@ -83,6 +83,8 @@ mod project;
 // `mimir tools add`, `push`, `update`, `search`, `verify` and `vendor` with a registry on a local port.
 mod registries;
 // `mimir redact` in a shell.
+// Yes/no questions on a terminal.
+mod questions;
 mod redact;
 // The tool `git` in repositories that try to run programs, and in those whose result must mention what it leaves out.
 mod repositories;
