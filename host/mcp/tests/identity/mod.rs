@@ -1,6 +1,7 @@
 //! The server behind an identity provider: accepted and rejected tokens.
 
 mod expiry;
+mod login_kit;
 mod logins;
 mod provider;
 mod roles;
