@@ -16,6 +16,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::ReadDir;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use mimir_core::paths::{
     PathRule, PathRuleLayer, PathRules, PathVerdict, ProtectionLevel, is_obeyed,
@@ -41,6 +42,10 @@ const OBEYED_OF_GIT: [&str; 2] = ["info/attributes", "objects/info/alternates"];
 
 /// Settings folder of mimir, which is always covered.
 const MIMIR_FOLDER: &str = ".mimir";
+
+/// Number and length of the pauses of one search in which new `.git` files get their content.
+const LINK_PAUSES: u32 = 10;
+const LINK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Maximum length of a name in rules that apply only to files, in any spelling.
 const MAX_LEAF_NAME: usize = 16;
@@ -270,6 +275,7 @@ impl TreeSnapshot {
             .into_iter()
             .filter(|one| !self.is_known(&one.path))
             .collect();
+        self.wait_for_links(&new);
         let new_repositories: Vec<&str> = new
             .iter()
             .filter(|one| one.what == MatchKind::Repository)
@@ -326,6 +332,20 @@ impl TreeSnapshot {
             }
         }
         searched
+    }
+
+    /// Waits until the new `.git` files have content, for a bounded time: git creates such a file before it writes to it.
+    fn wait_for_links(&self, new: &[RuleMatch]) {
+        let is_empty = |one: &RuleMatch| {
+            let metadata = self.base.join(&one.path).symlink_metadata();
+            one.what == MatchKind::GitLink && metadata.is_ok_and(|file| file.len() == 0)
+        };
+        for _ in 0..LINK_PAUSES {
+            if !new.iter().any(is_empty) {
+                return;
+            }
+            std::thread::sleep(LINK_PAUSE);
+        }
     }
 
     /// Returns true if a path existed when the command began.
