@@ -147,7 +147,7 @@ impl SettingsWatcher {
         let now = self.files.stamps();
         if now == *self.files.seen() {
             self.unsettled = None;
-            // What a team's layer needs, such as a key file, is not watched.
+            // The files that a team's layer needs, such as keys, are not watched.
             let is_halted = self.content.in_force.is_none();
             if !self.was_recent && !self.is_past_deadline() && !is_halted {
                 return None;

@@ -256,7 +256,7 @@ fn note_remaining_questions(setup: &HostSetup, plugin: &[Arc<Tool>]) {
     let still_asking = plugin
         .iter()
         .filter(|tool| tool.source != ToolSource::Mcp && tool.definition.approval == Decision::Ask);
-    // Where a setting decides, its author has chosen already.
+    // The author of a setting has chosen already.
     let still_asking: Vec<_> = still_asking.filter(|tool| !is_set(tool)).collect();
     if let [first, _, ..] = still_asking[..]
         && still_asking.len() > MAX_NAMED_QUESTIONS

@@ -17,7 +17,7 @@ pub struct PolicyHalt {
     pub rule: String,
     /// The explanation, in one clause.
     pub text: String,
-    /// What a person can do.
+    /// Steps that a person can take.
     pub remedy: String,
 }
 

@@ -34,7 +34,7 @@ struct ReviewedComponent {
     previous: Option<Grant>,
     /// The proposal and its files; `None` for a tool that only the catalog has.
     proposal: Option<(ToolProposal, ProposalFiles)>,
-    /// What the person is told about the choice between a proposal and the catalog.
+    /// Note for the person about the choice between a proposal and the catalog.
     choice: Option<String>,
 }
 
