@@ -182,7 +182,10 @@ fn registry_find_names_missing_files_for_an_unknown_tool() {
     let registry = Registry::new([tool("word_counts")], files.collect());
     let error = registry.find("hello").unwrap_err();
     assert!(error.message.contains("unknown tool `hello`"), "{error}");
-    assert!(error.message.contains(".mimir/tools/f2.wasm and 2 more"), "{error}");
+    assert!(
+        error.message.contains(".mimir/tools/f2.wasm and 2 more"),
+        "{error}"
+    );
     assert_eq!(error.remedies.to_vec(), ["fetch it again"]);
     assert!(registry.find("word_counts").is_ok());
 }
@@ -405,4 +408,32 @@ fn registry_name_of_a_team_tool_is_taken_by_no_other_source() {
     reserved.remove_conflicts(&mut tools, &mut Vec::new());
     assert_eq!(tools.len(), 1);
     assert_eq!(tools[0].source, ToolSource::Teams);
+}
+
+#[test]
+fn reserved_names_of_teams_remove_tools_of_other_sources() {
+    let name = "greeting".to_owned();
+    let location = "team:acme/greeting.wasm";
+    let reserved = ReservedNames::default().with_team_tools([(name, location.to_owned())].into());
+    let mut trusted = from("mcp:x", ToolSource::Mcp, "greeting");
+    trusted.trust = ToolTrust::Trusted;
+    let mut with_alias = from("other.yml", ToolSource::Custom, "other");
+    with_alias.aliases = vec![alias("greeting")];
+    let mut tools = vec![
+        from("greeting.yml", ToolSource::Custom, "greeting"),
+        trusted,
+        with_alias,
+        from(location, ToolSource::Teams, "greeting"),
+        from("greet.yml", ToolSource::Custom, "greet"),
+    ];
+    let mut quarantined = Vec::new();
+    reserved.remove_conflicts(&mut tools, &mut quarantined);
+    let kept = tools.iter().map(|tool| tool.origin.location.as_str());
+    assert_eq!(kept.collect::<Vec<_>>(), [location, "greet.yml"]);
+    assert_eq!(quarantined.len(), 3);
+    let reason = &quarantined[0].reason;
+    assert!(
+        reason.contains("belongs to team:acme/greeting.wasm"),
+        "{reason}"
+    );
 }
