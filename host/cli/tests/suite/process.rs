@@ -26,6 +26,67 @@ fn workspace_cannot_contain_mimir_config_or_cache() {
 }
 
 #[test]
+fn home_folder_has_the_commands_that_need_no_workspace() {
+    let home = tempfile::tempdir().unwrap();
+    let own = home.path().join(".config/mimir");
+    let run_in = |folder: &Path, args: &[&str]| {
+        let mut command = mimir(folder, args);
+        command.env("MIMIR_CONFIG_DIR", &own);
+        command.env("MIMIR_KEY_PASSWORD", "correct horse battery");
+        let output = command.output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        let code = output.status.code().unwrap();
+        (code, text(output.stdout), text(output.stderr))
+    };
+    for args in [
+        &["keys", "new", "release"][..],
+        &["keys", "list"],
+        &["config", "set", "--user", "profile", "compact"],
+        &["config", "set", "--user", "tools.read_file.approval", "ask"],
+        &["config", "get", "profile"],
+        &["team", "status"],
+        &["secrets", "list"],
+    ] {
+        let (code, _, err) = run_in(home.path(), args);
+        assert_eq!(code, 0, "{args:?}: {err}");
+        assert!(!err.contains("could not be checked"), "{args:?}: {err}");
+    }
+    assert!(!home.path().join(".mimir").exists());
+    let log = own.join("no-workspace/.mimir/state/audit.jsonl");
+    assert!(fs::read_to_string(log).unwrap().contains("key release"));
+
+    for args in [
+        &["init"][..],
+        &["tools", "list"],
+        &["tools", "new", "hello", "--lang", "yaml-bash"],
+        &["config", "set", "profile", "compact"],
+    ] {
+        let (code, _, err) = run_in(home.path(), args);
+        assert_eq!(code, 2, "{args:?}: {err}");
+        assert!(err.contains("cannot be a workspace: it contains"), "{err}");
+    }
+    assert!(!home.path().join(".mimir").exists());
+    let (_, out, err) = run_in(home.path(), &["doctor"]);
+    let both = out.clone() + &err;
+    assert_eq!(both.matches("cannot be a workspace").count(), 1, "{both}");
+    assert!(
+        !both.contains("mimir init") && !both.contains("WARN"),
+        "{both}"
+    );
+
+    // Settings that an earlier version has written there do not break the folders below.
+    fs::create_dir(home.path().join(".mimir")).unwrap();
+    fs::write(home.path().join(".mimir/config.yml"), "profile: full\n").unwrap();
+    let project = home.path().join("project");
+    fs::create_dir(&project).unwrap();
+    let (code, _, err) = run_in(&project, &["tools", "list"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(err.contains(".mimir is ignored"), "{err}");
+    let (_, out, _) = run_in(&project, &["config", "get", "profile"]);
+    assert!(out.starts_with("compact"), "{out}");
+}
+
+#[test]
 fn workspace_cannot_be_inside_mimir_config_or_cache() {
     let folder = tempfile::tempdir().unwrap();
     let inside = folder.path().join("own/workspaces");
