@@ -250,9 +250,11 @@ fn chat_ctrl_c_cancels_the_call_then_the_reply() {
     screen.press(&["C-c"]);
     screen.see("stopped\n");
     screen.line("are you there?");
-    screen.see("here I am");
+    screen.see("here I am\n>");
     // At the prompt it only clears the line.
-    screen.press(&["x", "C-c"]);
+    screen.press(&["x"]);
+    screen.see("> x");
+    screen.press(&["C-c"]);
     screen.see("(press Ctrl-D or type /quit to end)");
     screen.line("/quit");
     screen.see("ended=0");
