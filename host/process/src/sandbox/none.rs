@@ -463,8 +463,9 @@ fn live_session(stat: &[u8]) -> Option<rustix::process::Pid> {
     let fields = str::from_utf8(stat.get(end + 1..)?).ok()?;
     let mut fields = fields.split_ascii_whitespace();
     let has_ended = matches!(fields.next()?, "Z" | "X");
-    let session = rustix::process::Pid::from_raw(fields.nth(2)?.parse().ok()?)?;
-    (!has_ended).then_some(session)
+    // While a process is being removed, its session is -1.
+    let session = fields.nth(2)?.parse().ok().filter(|id| *id > 0)?;
+    (!has_ended).then(|| rustix::process::Pid::from_raw(session))?
 }
 
 #[cfg(not(unix))]
@@ -487,6 +488,7 @@ mod tests {
             b"7 sh S 1 7 5",
             b"7 (sh) S 1 7",
             b"7 (sh) S 1 7 x",
+            b"7 (sh) S 0 -1 -1 0 -1",
         ] {
             assert_eq!(live_session(bad), None, "{bad:?}");
         }
