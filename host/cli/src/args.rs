@@ -46,9 +46,9 @@ pub use team_authoring::{
     TeamPublishArgs, TeamRejectArgs,
 };
 pub use tools::{
-    OpenApiImportArgs, PluginSourceArgs, ToolListCommand, ToolsAddArgs, ToolsBuildArgs,
-    ToolsCommand, ToolsDevArgs, ToolsExportArgs, ToolsImportCommand, ToolsPushArgs, ToolsTestArgs,
-    ToolsTrustArgs, ToolsUpdateArgs, secret_need,
+    OpenApiImportArgs, PluginSourceArgs, PushTargetArgs, ToolListCommand, ToolsAddArgs,
+    ToolsBuildArgs, ToolsCommand, ToolsDevArgs, ToolsExportArgs, ToolsImportCommand, ToolsPushArgs,
+    ToolsTestArgs, ToolsTrustArgs, ToolsUpdateArgs, secret_need,
 };
 
 /// Runs tools for AI agents, each call in a fresh, bounded sandbox.

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
-use mimir_registry::OciReference;
 
-use super::tools::{digest, reference};
+use super::tools::{PushTargetArgs, digest};
 
 /// Commands of `mimir skills`.
 #[derive(Debug, PartialEq, Default, Subcommand)]
@@ -101,16 +100,6 @@ pub struct SkillsPushArgs {
     /// The skill's folder, an archive of it, or the name of a skill of the workspace
     #[arg(value_name = "DIR|FILE|NAME", value_hint = ValueHint::AnyPath)]
     pub source: PathBuf,
-    /// Reference with the registry, such as registry.example.com/acme/pdf-forms:1.2
-    #[arg(value_name = "REF", value_parser = reference)]
-    pub reference: OciReference,
-    /// Sign with this private key: a name from `mimir keys list`, or a file
-    #[arg(long, value_name = "KEY", value_hint = ValueHint::FilePath)]
-    pub sign: Option<String>,
-    /// A further tag for the same content
-    #[arg(long = "tag", value_name = "TAG")]
-    pub tags: Vec<String>,
-    /// Replace tags that have other content
-    #[arg(short, long)]
-    pub force: bool,
+    #[command(flatten)]
+    pub target: PushTargetArgs,
 }

@@ -21,8 +21,7 @@ pub(super) use add::digest;
 pub use build::{PluginSourceArgs, ToolsBuildArgs};
 pub use export::ToolsExportArgs;
 pub use import::{OpenApiImportArgs, ToolsImportCommand};
-pub(super) use registries::reference;
-pub use registries::{ToolsPushArgs, ToolsUpdateArgs};
+pub use registries::{PushTargetArgs, ToolsPushArgs, ToolsUpdateArgs};
 pub use test::{ToolsDevArgs, ToolsTestArgs};
 pub use trust::{ToolsTrustArgs, secret_need};
 

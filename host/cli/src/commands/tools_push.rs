@@ -24,20 +24,14 @@ use component_metadata::ComponentMetadata;
 mod component_metadata;
 mod publication;
 
-pub(super) use publication::{PushOptions, PushedContent, check_reference, publish};
+pub(super) use publication::{PushedContent, check_reference, publish};
 
 /// Pushes a component or a catalog, and signs it.
 pub async fn run(globals: &GlobalOptions, args: &ToolsPushArgs) -> CommandResult {
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    check_reference(&args.reference)?;
+    check_reference(&args.target.reference)?;
     let content = read_content(&setup, args).await?;
-    let options = PushOptions {
-        reference: &args.reference,
-        tags: &args.tags,
-        sign: args.sign.as_deref(),
-        replaces: args.force,
-    };
-    publish(globals.printer(), &setup, content, &options).await
+    publish(globals.printer(), &setup, content, &args.target).await
 }
 
 /// Reads what is pushed: a catalog, a component, or the component of a plugin that was built.

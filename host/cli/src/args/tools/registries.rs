@@ -17,6 +17,16 @@ pub struct ToolsPushArgs {
     /// Folder of a built plugin, an installed tool, a component file, or a catalog in JSON
     #[arg(value_name = "DIR|FILE|NAME", value_hint = ValueHint::AnyPath)]
     pub source: PathBuf,
+    #[command(flatten)]
+    pub target: PushTargetArgs,
+    /// Push the existing build although its sources have changed since
+    #[arg(long)]
+    pub allow_stale: bool,
+}
+
+/// Arguments of all commands that push: where to, and how.
+#[derive(Debug, PartialEq, Args)]
+pub struct PushTargetArgs {
     /// Reference with the registry, such as registry.example.com/acme/weather:1.2
     #[arg(value_name = "REF", value_parser = reference)]
     pub reference: OciReference,
@@ -29,9 +39,6 @@ pub struct ToolsPushArgs {
     /// Replace tags that have other content
     #[arg(short, long)]
     pub force: bool,
-    /// Push the existing build although its sources have changed since
-    #[arg(long)]
-    pub allow_stale: bool,
 }
 
 /// Arguments of `mimir tools update`.
@@ -56,7 +63,7 @@ pub struct ToolsUpdateArgs {
 }
 
 /// Parses a reference with its registry.
-pub(in crate::args) fn reference(text: &str) -> Result<OciReference, String> {
+fn reference(text: &str) -> Result<OciReference, String> {
     text.parse()
         .map_err(|error: mimir_registry::RegistryError| error.to_string())
 }

@@ -6,7 +6,7 @@ use mimir_core::ToolError;
 use mimir_core::text::visible;
 
 use crate::args::{GlobalOptions, SkillsPushArgs};
-use crate::commands::tools_push::{PushOptions, PushedContent, check_reference, publish};
+use crate::commands::tools_push::{PushedContent, check_reference, publish};
 use crate::exit::{CommandFailure, CommandResult};
 use mimir::setup::HostSetup;
 use mimir::skills::{SkillContent, skill_artifact, skill_version};
@@ -16,7 +16,7 @@ use super::source::SkillSourceName;
 /// Pushes the files of a skill as an artifact that `mimir skills add` installs, and signs it.
 pub async fn run(globals: &GlobalOptions, args: &SkillsPushArgs) -> CommandResult {
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    check_reference(&args.reference)?;
+    check_reference(&args.target.reference)?;
     let SkillContent { files, document } = read_content(&setup, &args.source).await?;
     let (files, left_out) = files.without_private_files();
     let artifact = skill_artifact(&files, &document)?;
@@ -28,13 +28,7 @@ pub async fn run(globals: &GlobalOptions, args: &SkillsPushArgs) -> CommandResul
         files: files.iter().map(|(path, _)| path.to_owned()).collect(),
         left_out,
     };
-    let options = PushOptions {
-        reference: &args.reference,
-        tags: &args.tags,
-        sign: args.sign.as_deref(),
-        replaces: args.force,
-    };
-    publish(globals.printer(), &setup, content, &options).await
+    publish(globals.printer(), &setup, content, &args.target).await
 }
 
 /// Reads a skill: a folder or an archive with this path, or the skill of the workspace with this name.

@@ -14,6 +14,7 @@ use mimir_registry::{
 };
 use serde::Serialize;
 
+use crate::args::PushTargetArgs;
 use crate::commands::keys::signing_key;
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::{GOOD, ResultPrinter, note, styled};
@@ -34,18 +35,6 @@ pub struct PushedContent {
     pub files: Vec<String>,
     /// The paths of its hidden and secret files, which are not published.
     pub left_out: Vec<String>,
-}
-
-/// The options of a push.
-pub struct PushOptions<'a> {
-    /// The reference, without a digest.
-    pub reference: &'a OciReference,
-    /// Further tags.
-    pub tags: &'a [String],
-    /// The private key to sign with.
-    pub sign: Option<&'a str>,
-    /// Replaces tags that have other content.
-    pub replaces: bool,
 }
 
 /// The result of a push.
@@ -123,19 +112,17 @@ pub async fn publish(
     printer: ResultPrinter,
     setup: &HostSetup,
     content: PushedContent,
-    options: &PushOptions<'_>,
+    target: &PushTargetArgs,
 ) -> CommandResult {
     // Before the push, so that a wrong password leaves nothing unsigned behind.
-    let key = options
-        .sign
-        .map(|key| signing_key(setup, key))
-        .transpose()?;
+    let key = target.sign.as_deref();
+    let key = key.map(|key| signing_key(setup, key)).transpose()?;
     // A mirror could say that the tag exists, and with which content.
     let client = registry_client(setup)?.without_mirrors();
-    let references = references(options)?;
+    let references = references(target)?;
     let mut existing = Vec::new();
     for reference in &references {
-        let same = existing_artifact(&client, reference, &content, options.replaces).await?;
+        let same = existing_artifact(&client, reference, &content, target.force).await?;
         existing.push(same);
     }
     let unchanged = existing.iter().all(Option::is_some);
@@ -161,7 +148,7 @@ pub async fn publish(
     };
     let existing_state = match &key {
         Some(_) => None,
-        None => Some(existing_signature(setup, options.reference, &digest).await),
+        None => Some(existing_signature(setup, &target.reference, &digest).await),
     };
     let signature = match &existing_state {
         None => Some("signed"),
@@ -169,7 +156,7 @@ pub async fn publish(
     };
     let size = content.size();
     let report = PushReport {
-        pushed: options.reference.to_string(),
+        pushed: target.reference.to_string(),
         digest: digest.to_string(),
         tags: references
             .iter()
@@ -255,10 +242,10 @@ fn print(printer: ResultPrinter, report: &PushReport) -> CommandResult<()> {
 }
 
 /// Returns the references of all tags.
-fn references(options: &PushOptions<'_>) -> CommandResult<Vec<OciReference>> {
-    let mut references = vec![options.reference.clone()];
-    for tag in options.tags {
-        let reference = options.reference.with_tag(tag).map_err(ToolError::from)?;
+fn references(target: &PushTargetArgs) -> CommandResult<Vec<OciReference>> {
+    let mut references = vec![target.reference.clone()];
+    for tag in &target.tags {
+        let reference = target.reference.with_tag(tag).map_err(ToolError::from)?;
         if !references.contains(&reference) {
             references.push(reference);
         }
