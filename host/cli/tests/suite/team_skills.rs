@@ -19,6 +19,18 @@ fn load_skill(home: &Path, name: &str) -> (i32, Value) {
     json(home, &["call", "load_skill", &format!("skill={name}")])
 }
 
+/// Joins a team with the skill `review`, which has a script.
+fn team_with_script(home: &Path) -> Team {
+    let mut team = Team::new("");
+    team.bundle.skills = vec![
+        team.file("review/SKILL.md", &skill("review", "Run the check.")),
+        team.file("review/scripts/check.sh", "#!/bin/sh\necho of-acme\n"),
+    ];
+    team.publish();
+    team.join(home);
+    team
+}
+
 #[test]
 fn team_skill_is_trusted_and_takes_the_name_of_a_skill_of_the_project() {
     let home = workspace();
@@ -78,13 +90,7 @@ fn team_skill_scripts_run_from_a_copy_that_equals_the_bundle() {
     let script = "cd .mimir; bash team-skills/review/scripts/check.sh; cat team-skills/*/scripts/*";
     let before = exec(script);
     assert!(!before.contains("evil"), "{before}");
-    let mut team = Team::new("");
-    team.bundle.skills = vec![
-        team.file("review/SKILL.md", &skill("review", "Run the check.")),
-        team.file("review/scripts/check.sh", "#!/bin/sh\necho of-acme\n"),
-    ];
-    team.publish();
-    team.join(root);
+    let _team = team_with_script(root);
     let (code, loaded) = load_skill(root, "review");
     let text = loaded["content"][0]["text"].as_str().unwrap_or_default();
     assert!(
@@ -171,13 +177,7 @@ fn enforcement_disable_local_tools_leaves_out_skills_of_the_workspace() {
 fn team_skill_copy_is_compared_before_each_call_of_a_session() {
     let home = workspace();
     let root = home.path();
-    let mut team = Team::new("");
-    team.bundle.skills = vec![
-        team.file("review/SKILL.md", &skill("review", "Run the check.")),
-        team.file("review/scripts/check.sh", "#!/bin/sh\necho of-acme\n"),
-    ];
-    team.publish();
-    team.join(root);
+    let _team = team_with_script(root);
     let copy = root.join(".mimir/team-skills/review");
     let script = ".mimir/team-skills/review/scripts/check.sh";
     let plant = || {

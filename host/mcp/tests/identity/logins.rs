@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::login_kit::{BASE, Browser, OF_DELETED_CLIENT, Shared, assert_calls, is_result};
 use super::roles::Member;
-use super::{ProtectedServer, RESOURCE};
+use super::{ProtectedServer, RESOURCE, event_messages};
 use crate::kit::{fake, tool};
 use crate::logins::{LoginFixture, fields, reach};
 use crate::upstream::Upstream;
@@ -262,31 +262,17 @@ async fn expired_step_and_link_are_refused() {
 #[tokio::test]
 async fn client_that_shows_pages_continues_the_call_after_the_login() {
     let shared = Shared::new().await;
-    let token = format!("Bearer {}", shared.provider.token("alice"));
+    let token = shared.provider.token("alice");
     let call = async |more: Value| {
-        let mut params = json!({"name": "mcp_s_go", "arguments": {}, "_meta": {
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-            "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"url": {}}},
-        }});
+        let mut params = json!({"name": "mcp_s_go", "arguments": {}});
         for (key, value) in more.as_object().unwrap() {
             params[key] = value.clone();
         }
-        let headers = [
-            ("authorization", token.as_str()),
-            ("content-type", "application/json"),
-            ("accept", "application/json, text/event-stream"),
-            ("mcp-protocol-version", "2026-07-28"),
-            ("mcp-method", "tools/call"),
-            ("mcp-name", "mcp_s_go"),
-        ];
         let message = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": params});
-        let body = shared.gate.send("/mcp", &headers, message).await.body;
-        let events = body
-            .lines()
-            .map(|line| line.strip_prefix("data: ").unwrap_or(line));
-        let mut messages = events.filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        messages.next().unwrap_or_else(|| panic!("{body}"))
+        let capabilities = json!({"elicitation": {"url": {}}});
+        let body = shared.gate.post_modern(&token, capabilities, message).await;
+        let message = event_messages(&body).next();
+        message.unwrap_or_else(|| panic!("{body}"))
     };
     let asked = call(json!({})).await;
     let request = &asked["result"]["inputRequests"]["login"]["params"];

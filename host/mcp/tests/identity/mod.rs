@@ -24,6 +24,14 @@ use provider::{Key, Provider, at, hmac, unsigned};
 /// Resource of the tokens.
 pub const RESOURCE: &str = "https://tools.example/team/mcp";
 
+/// Returns the messages in a body, which may be a stream of events.
+fn event_messages(body: &str) -> impl DoubleEndedIterator<Item = Value> {
+    let lines = body
+        .lines()
+        .map(|line| line.strip_prefix("data: ").unwrap_or(line));
+    lines.filter_map(|line| serde_json::from_str(line).ok())
+}
+
 /// A response.
 struct ReceivedResponse {
     status: u16,
@@ -92,6 +100,27 @@ impl ProtectedServer {
         };
         let http = test_server.server.http(options).unwrap();
         Self { http, test_server }
+    }
+
+    /// Posts a message of a client that has no session. Returns the body of the response.
+    async fn post_modern(&self, token: &str, capabilities: Value, mut message: Value) -> String {
+        message["params"]["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": capabilities,
+        });
+        let token = format!("Bearer {token}");
+        let mut headers = vec![
+            ("authorization", token.as_str()),
+            ("content-type", "application/json"),
+            ("accept", "application/json, text/event-stream"),
+            ("mcp-protocol-version", "2026-07-28"),
+            ("mcp-method", message["method"].as_str().unwrap()),
+        ];
+        if let Some(name) = message["params"]["name"].as_str() {
+            headers.push(("mcp-name", name));
+        }
+        self.send("/mcp", &headers, message.clone()).await.body
     }
 
     async fn send(&self, path: &str, headers: &[(&str, &str)], body: Value) -> ReceivedResponse {
@@ -335,31 +364,16 @@ async fn identity_user_cannot_answer_always() {
     let key = Key::ec();
     let provider = Provider::new(vec![key.jwk("k")]).await;
     let gate = ProtectedServer::before(&provider);
-    let token = format!("Bearer {}", key.token("k", &provider.claims(&json!({}))));
+    let token = key.token("k", &provider.claims(&json!({})));
     let call = async |more: Value| {
-        let mut params = json!({"name": "careful", "arguments": {"n": 1}, "_meta": {
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-            "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
-        }});
+        let mut params = json!({"name": "careful", "arguments": {"n": 1}});
         for (name, value) in more.as_object().unwrap() {
             params[name] = value.clone();
         }
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-        let headers = [
-            ("authorization", token.as_str()),
-            ("content-type", "application/json"),
-            ("accept", "application/json, text/event-stream"),
-            ("mcp-protocol-version", "2026-07-28"),
-            ("mcp-method", "tools/call"),
-            ("mcp-name", "careful"),
-        ];
-        let body = gate.send("/mcp", &headers, message).await.body;
-        let json = body
-            .lines()
-            .map(|line| line.strip_prefix("data: ").unwrap_or(line));
-        let found = json.filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let mut found = found.filter(|message| message["id"] == 1);
+        let capabilities = json!({"elicitation": {"form": {}}});
+        let body = gate.post_modern(&token, capabilities, message).await;
+        let mut found = event_messages(&body).filter(|message| message["id"] == 1);
         found.next_back().unwrap_or_else(|| panic!("{body}"))["result"].take()
     };
     let pending = call(json!({})).await;

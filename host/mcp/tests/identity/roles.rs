@@ -139,30 +139,7 @@ async fn role_holds_for_each_request_of_each_generation() {
     let (gate, provider, key) = server(roles()).await;
     let admin = Member::token(&provider, &key, "root", &json!(["admins"]));
     let viewer = Member::token(&provider, &key, "eve", &json!(["viewers"]));
-    let modern = async |token: &str, mut message: Value| {
-        message["params"]["_meta"] = json!({
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-            "io.modelcontextprotocol/clientCapabilities": {},
-        });
-        let method = message["method"].as_str().unwrap().to_owned();
-        let name = message["params"]["name"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
-        let token = format!("Bearer {token}");
-        let mut headers = vec![
-            ("authorization", token.as_str()),
-            ("content-type", "application/json"),
-            ("accept", "application/json, text/event-stream"),
-            ("mcp-protocol-version", "2026-07-28"),
-            ("mcp-method", method.as_str()),
-        ];
-        if !name.is_empty() {
-            headers.push(("mcp-name", name.as_str()));
-        }
-        gate.send("/mcp", &headers, message).await.body
-    };
+    let modern = async |token: &str, message| gate.post_modern(token, json!({}), message).await;
     for _ in 0..2 {
         let body = modern(&admin, call("run")).await;
         assert!(body.contains("done"), "{body}");

@@ -1,4 +1,4 @@
-//! What the commands of administrators print: commands that run as they are, names of keys, and what is published.
+//! Output of the commands of administrators: next commands that run as printed, names of keys, published files.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -233,19 +233,45 @@ fn team_members_are_warned_before_the_bundle_expires() {
     assert!(doctor.contains("the bundle is valid until"), "{doctor}");
 }
 
+/// An administrator with the key `author`, and a registry with an unsigned tool.
+struct PushedTool {
+    admin: AdminFixture,
+    registry: OciRegistry,
+    /// Settings that reach the registry.
+    settings: String,
+    reference: String,
+}
+
+impl PushedTool {
+    fn new() -> Self {
+        let admin = AdminFixture::new();
+        let registry = OciRegistry::start();
+        let settings = format!("network: {{allowedHosts: ['{}']}}\n", registry.address());
+        write(
+            &config(admin.home.path()).join("config.yml"),
+            settings.as_bytes(),
+        );
+        admin.line("mimir keys new author");
+        admin.write_component("prob.wasm", 1);
+        let reference = registry.reference("acme/prob:1");
+        admin.line(&format!("mimir tools push prob.wasm {reference}"));
+        Self {
+            admin,
+            registry,
+            settings,
+            reference,
+        }
+    }
+}
+
 #[test]
 fn team_add_tells_unchecked_signatures_from_missing_ones() {
-    let admin = AdminFixture::new();
-    let registry = OciRegistry::start();
-    let settings = format!("network: {{allowedHosts: ['{}']}}\n", registry.address());
-    write(
-        &config(admin.home.path()).join("config.yml"),
-        settings.as_bytes(),
-    );
-    admin.line("mimir keys new author");
-    admin.write_component("prob.wasm", 1);
-    let reference = registry.reference("acme/prob:1");
-    admin.line(&format!("mimir tools push prob.wasm {reference}"));
+    let PushedTool {
+        admin,
+        registry,
+        settings,
+        reference,
+    } = PushedTool::new();
     let added = admin.line(&format!("mimir team add {reference} acme"));
     assert!(added.contains("signature: unsigned"), "{added}");
     admin.line(&format!(
@@ -277,17 +303,8 @@ fn team_add_tells_unchecked_signatures_from_missing_ones() {
 
 #[test]
 fn team_approve_keeps_the_origin_that_the_catalog_has() {
-    let admin = AdminFixture::new();
-    let registry = OciRegistry::start();
-    let settings = format!("network: {{allowedHosts: ['{}']}}\n", registry.address());
-    write(
-        &config(admin.home.path()).join("config.yml"),
-        settings.as_bytes(),
-    );
-    admin.line("mimir keys new author");
-    admin.write_component("prob.wasm", 1);
-    let reference = registry.reference("acme/prob:1");
-    admin.line(&format!("mimir tools push prob.wasm {reference}"));
+    let pushed = PushedTool::new();
+    let (admin, reference) = (&pushed.admin, &pushed.reference);
     admin.line(&format!("mimir team add {reference} acme"));
     admin.write_component(".mimir/tools/prob.wasm", 1);
     let proposed = admin.done(&["team", "propose", "prob.wasm", "--to", "acme"]);
@@ -296,7 +313,7 @@ fn team_approve_keeps_the_origin_that_the_catalog_has() {
     let approved = admin.done(&[&approve[..], &["--digest", &digest]].concat());
     let kept = approved["reference"].as_str().unwrap();
     assert!(
-        kept.starts_with(&reference) && kept.contains("@sha256:"),
+        kept.starts_with(reference) && kept.contains("@sha256:"),
         "{kept}"
     );
     // Of another build, the person is told which one is reviewed.
