@@ -60,6 +60,19 @@ pub trait AuditSink: Send + Sync {
         Box::pin(std::future::ready(self.record(event)))
     }
 
+    /// Announces a call that is about to take effect, so that its outcome is recorded even if this process ends before.
+    /// Returns when the announcement is stored. Logs whose processes do not take over from each other store nothing.
+    fn announce<'a>(&'a self, event: &AuditEvent) -> BoxFuture<'a, Result<(), AuditError>> {
+        let _ = event;
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Returns true if recording takes a network round trip, so that callers should use [`Self::record_with_others`]
+    /// where they can.
+    fn is_remote(&self) -> bool {
+        false
+    }
+
     /// Returns true if events include the arguments of calls.
     fn wants_arguments(&self) -> bool {
         false

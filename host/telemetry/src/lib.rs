@@ -1,0 +1,1 @@
+//! Traces, metrics and logs of calls for OpenTelemetry collectors, sent as OTLP over HTTP in JSON.
