@@ -1,6 +1,7 @@
 //! Calls as front ends submit them, before any check.
 
 use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,22 +16,27 @@ use crate::outcome::Outcome;
 use crate::paths::PathRules;
 use crate::pipeline::TaintFloor;
 use crate::tool::{Tool, ToolName};
+use crate::trace_context::TraceContext;
 use crate::upstream_request::UpstreamRequestHandler;
 
-/// The id of a call. Ids sort by time and are unique on a machine.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+/// The id of a call. Ids sort by time and are unique, also across machines.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String")]
 pub struct RequestId(String);
 
 impl RequestId {
-    /// Capacity for the time, a process id and a counter of up to a few million.
+    /// Capacity for the time, the random part of a process and a counter of up to a few million.
     const INITIAL_CAPACITY: usize = 32;
 
     /// Creates a unique id for a call that arrives at `now`.
     pub fn new(now: SystemTime) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let millis = now.duration_since(UNIX_EPOCH).map_or(0, |t| t.as_millis());
-        // Cached: the system call takes as long as the rest of this function.
-        static PROCESS: LazyLock<u32> = LazyLock::new(std::process::id);
+        // Random, because processes in different containers may have the same id.
+        static PROCESS: LazyLock<u32> = LazyLock::new(|| {
+            let bits = RandomState::new().hash_one(std::process::id());
+            (bits >> 32) as u32
+        });
         let process = *PROCESS;
         let count = NEXT.fetch_add(1, Ordering::Relaxed);
         let mut id = String::with_capacity(Self::INITIAL_CAPACITY);
@@ -57,9 +63,21 @@ impl RequestId {
             && parts.next().is_none()
     }
 
+    /// Parses an id that another process has created.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::is_valid(text).then(|| Self(text.to_owned()))
+    }
+
     /// Returns the id as text: lower-case hex digits and `-`, so that it is a valid file name.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl TryFrom<String> for RequestId {
+    type Error = &'static str;
+    fn try_from(text: String) -> Result<Self, &'static str> {
+        Self::parse(&text).ok_or("not the id of a call: expected `TIME-PROCESS-COUNT` in hex")
     }
 }
 
@@ -85,7 +103,7 @@ fn push_hex(text: &mut String, number: u64, min_digits: u32) {
 }
 
 /// The origin of a call. The tool can read it, so it must not contain secrets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallContext {
     /// The id of the call.
     pub request_id: RequestId,
@@ -138,6 +156,10 @@ pub trait CallObserver: Send + Sync {
     }
     /// Returns the W3C trace context (`traceparent`) of the request that made this call, for the audit log.
     fn trace(&self) -> Option<&str> {
+        None
+    }
+    /// Returns the trace context of the request that made this call, for requests that the call makes.
+    fn trace_context(&self) -> Option<&TraceContext> {
         None
     }
     /// Returns the handler for requests that upstream MCP servers send to the client that made this call.
