@@ -1,6 +1,6 @@
 //! The port for asking a person: the card to show, the possible answers, and the stored approvals.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::backend::BoxFuture;
@@ -30,7 +30,7 @@ pub(crate) use stored_approval::{
 };
 
 /// A question about a call, with the information that a person needs to answer it. All text is safe to print.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Card {
     /// Identifies the question: the tool, its digest and the arguments.
@@ -38,7 +38,7 @@ pub struct Card {
     /// The tool's canonical name.
     pub tool: String,
     /// The calling tools of a nested call, the outermost first: `outer → inner`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<String>,
     /// The source of the tool.
     pub source: ToolSource,
@@ -58,40 +58,41 @@ pub struct Card {
     pub grants: Vec<String>,
     /// Changes since the plugin was granted, one line each. If there are any, only a person who has seen them can
     /// approve: [`ApprovalAnswer::InAdvance`] is refused.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
     /// Facts proved by the plugin's imports, shown if a grant is missing. Each completes a sentence about the plugin.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proofs: Vec<String>,
     /// The reasons of all rules that applied, those that do not ask included.
     pub reasons: Vec<DecisionReason>,
     /// The coverage of the answer "always" in plain text; nothing more is ever stored. `None` if each call needs its
     /// own approval: "always" and "this session" then count for this call only.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub always: Option<AlwaysCoverage>,
     /// The settings lines that allow the requests of such a call without a question.
-    #[serde(rename = "wayOut", skip_serializing_if = "Vec::is_empty")]
+    #[serde(rename = "wayOut", default, skip_serializing_if = "Vec::is_empty")]
     pub remedies: Vec<String>,
     /// True if the arguments can be edited. An effect cannot be edited, only approved or denied.
     pub editable: bool,
 }
 
 /// The coverage of the answer "always".
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AlwaysCoverage {
     /// The coverage in one line.
     pub text: String,
     /// If "always" grants the plugin: the rights of each of its tools, one line each.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<String>,
     /// The kinds of needs that the grant withholds, as the previous grant did.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub withheld: Vec<String>,
 }
 
 /// A person's answer.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum ApprovalAnswer {
     /// Yes, for this call only.
     Once,

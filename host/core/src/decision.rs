@@ -34,7 +34,7 @@ impl Decision {
 }
 
 /// The layer of the policy that a reason comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PolicyLayer {
     /// A rule of a team's policy.
@@ -83,7 +83,7 @@ impl PolicyLayer {
 }
 
 /// The decision of one rule that applied, with an explanation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecisionReason {
     /// The layer of the rule.
     pub layer: PolicyLayer,

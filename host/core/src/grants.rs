@@ -111,7 +111,7 @@ pub enum GrantStatus {
 }
 
 /// The differences between a plugin's build and the granted one.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GrantChanges {
     /// The differences in imports, needs, definitions and lists, one line each. Empty if there are none.
     pub lines: Vec<String>,

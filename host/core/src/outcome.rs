@@ -195,10 +195,10 @@ pub struct Receipt {
     /// for refused calls.
     pub duration_ms: f64,
     /// Units of fuel used, if the backend meters them.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fuel: Option<u64>,
     /// Peak linear memory in bytes, if the backend meters it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_memory: Option<u64>,
     /// Size of the arguments in bytes.
     pub bytes_in: u64,
@@ -215,7 +215,8 @@ pub struct Receipt {
     pub cached: bool,
 }
 
-/// The outcome of a call. Only the pipeline creates outcomes.
+/// The outcome of a call. Only pipelines create outcomes, of this process or of another one
+/// ([`OutcomeMessage`](crate::wire::OutcomeMessage)).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     pub(crate) result: Result<ToolOutput, ToolError>,

@@ -53,6 +53,7 @@ mod approve;
 mod audit;
 mod call_command;
 mod call_recorder;
+mod connections;
 mod decide;
 mod effect;
 mod exfiltration;
@@ -67,6 +68,7 @@ mod session;
 mod validate;
 
 pub use approve::{Approved, NestedCaller};
+pub use connections::PipelineConnections;
 pub use decide::Ruled;
 pub use effect::{
     CommandEgress, CommandQuestion, ConfirmedCommand, EffectGate, EgressPermission, NetworkAccess,
@@ -159,6 +161,7 @@ pub trait SnapshotRefresh: Send + Sync {
 struct Inner {
     snapshot_source: SnapshotSource,
     refresh: OnceLock<Arc<dyn SnapshotRefresh>>,
+    connections: Arc<OnceLock<PipelineConnections>>,
     ports: PipelinePorts,
     slots: Arc<CallSlots>,
     sessions: Arc<PipelineSessions>,
@@ -202,6 +205,7 @@ impl Pipeline {
         Self(Arc::new(Inner {
             snapshot_source: SnapshotSource::Owned(RwLock::new(Arc::new(snapshot))),
             refresh: OnceLock::new(),
+            connections: Arc::default(),
             ports,
             slots: Arc::default(),
             sessions: Arc::default(),
@@ -226,6 +230,7 @@ impl Pipeline {
                 cached: Mutex::default(),
             },
             refresh: OnceLock::new(),
+            connections: Arc::clone(&self.0.connections),
             ports: self.0.ports.clone(),
             slots: Arc::clone(&self.0.slots),
             sessions: Arc::clone(&self.0.sessions),
@@ -279,6 +284,12 @@ impl Pipeline {
             SnapshotSource::Owned(_) => drop(self.0.refresh.set(refresh)),
             SnapshotSource::Restricted { outer, .. } => outer.set_refresh(refresh),
         }
+    }
+
+    /// Connects this pipeline and its views to the other processes of its deployment. Call it before the first call. Only
+    /// the first connection has an effect.
+    pub fn connect(&self, connections: PipelineConnections) {
+        let _ = self.0.connections.set(connections);
     }
 
     /// Updates the tools and rules, as each call does. Front ends call it before they list tools.

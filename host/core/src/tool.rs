@@ -283,7 +283,7 @@ pub struct ListedEntry {
 }
 
 /// The host's trust in a tool's own statements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToolTrust {
     /// Shipped with mimir, or granted by a person: the tool's default decision and assessor apply unchanged.

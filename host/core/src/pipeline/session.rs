@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
+use serde::{Deserialize, Serialize};
 
 use crate::approval::{Fingerprint, StoredApproval};
 use crate::decision::{
@@ -50,12 +51,13 @@ struct SessionState {
     fetched: FetchedFragments,
 }
 
-/// Identifies a command of this process.
+/// Identifies a command. Ids of different processes differ.
 pub(crate) type CommandId = u64;
 
 /// The source of untrusted content, or the receiver of a call or request. Content from a source is no reason to ask
 /// about sending data back to that source.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) enum ContentSource {
     /// Any other source. These sources are not distinguished.
     Other,

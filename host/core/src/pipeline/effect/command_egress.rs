@@ -4,8 +4,9 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::Arc;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 
@@ -39,8 +40,9 @@ pub(super) struct CommandRequestState {
     hosts: Option<Vec<HostNeed>>,
 }
 
-/// The id of the next command.
-static NEXT_COMMAND: AtomicU64 = AtomicU64::new(0);
+/// The id of the next command. The first one is random, so that ids of different processes differ.
+static NEXT_COMMAND: LazyLock<AtomicU64> =
+    LazyLock::new(|| AtomicU64::new(RandomState::new().hash_one(0)));
 
 impl CommandRequestState {
     fn new(hosts: Option<Vec<HostNeed>>) -> Self {
