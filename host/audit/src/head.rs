@@ -39,7 +39,7 @@ impl LogHead {
     }
 
     /// The head before the first line.
-    pub(super) const START: Self = Self {
+    pub const START: Self = Self {
         seq: 0,
         hash: LineHash::ZERO,
     };

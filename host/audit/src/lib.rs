@@ -49,6 +49,7 @@ pub use file::FileAuditSink;
 pub use follower::LogFollower;
 pub use hash::LineHash;
 pub use head::LogHead;
+pub use line::{ChainLink, LineDraft};
 pub use snapshot::{AuditLine, AuditLog, LogSnapshot};
 pub use verify::{ChainFault, VerifyFinding, VerifyReport, verify};
 

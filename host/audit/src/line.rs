@@ -18,20 +18,40 @@ pub(super) const MAX_SEAL_BYTES: usize = 112;
 pub(super) const SEQ_MAX: u64 = (1 << 53) - 1;
 
 /// A line without its link to the chain. It is encoded and hashed before the lock is taken, because both are expensive.
-pub(super) struct LineDraft {
+pub struct LineDraft {
     text: Vec<u8>,
     digest: Sha256,
 }
 
 impl LineDraft {
-    /// Encodes and hashes an event.
-    pub(super) fn new(event: &impl Serialize) -> io::Result<Self> {
+    /// Encodes and hashes an event: a struct or a map that is not empty.
+    ///
+    /// ```
+    /// # use mimir_audit::{ChainLink, LineDraft, LogHead};
+    /// let mut lines = Vec::new();
+    /// let draft = LineDraft::new(&serde_json::json!({"event": "call"}))?;
+    /// let head = draft.seal(&LogHead::START, &mut lines)?;
+    /// let link = ChainLink::read(lines.trim_ascii_end());
+    /// assert_eq!(link.map(|link| link.seq), Some(head.seq));
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn new(event: &impl Serialize) -> io::Result<Self> {
         let mut text = Vec::with_capacity(TYPICAL_LINE_BYTES);
         serde_json::to_writer(&mut text, event)?;
         // The brace is added back when the line is sealed.
         text.pop();
         let digest = Sha256::new_with_prefix(&text);
         Ok(Self { text, digest })
+    }
+
+    /// Maximum length of the finished line in bytes, with its line end.
+    pub fn max_len(&self) -> usize {
+        self.text.len() + MAX_SEAL_BYTES
+    }
+
+    /// Appends the line to `lines`, with its link to `tip` and a line end. Returns the new tip.
+    pub fn seal(&self, tip: &LogHead, lines: &mut Vec<u8>) -> io::Result<LogHead> {
+        self.unsealed().seal(tip, lines)
     }
 
     /// Borrows the draft.
@@ -72,15 +92,17 @@ impl UnsealedLine<'_> {
 
 /// The link of a line to the previous one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ChainLink {
-    pub(super) seq: u64,
-    pub(super) prev: LineHash,
+pub struct ChainLink {
+    /// The number of the line.
+    pub seq: u64,
+    /// The hash of the previous line.
+    pub prev: LineHash,
 }
 
 impl ChainLink {
     /// Parses the link at the end of a line, which is passed without its line end. Returns `None` if the line has no
     /// link.
-    pub(super) fn read(line: &[u8]) -> Option<Self> {
+    pub fn read(line: &[u8]) -> Option<Self> {
         const PREV: &[u8] = br#","prev":""#;
         const SEQ: &[u8] = br#","seq":"#;
         let rest = line.strip_prefix(b"{")?.strip_suffix(br#""}"#)?;

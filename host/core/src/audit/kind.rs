@@ -30,15 +30,24 @@ pub enum EventKind {
     Undo,
     /// Text that looks like a secret was not masked because of an exception.
     RedactionException,
+    /// A planted secret was seen leaving.
+    Canary,
     /// The log continues in the next file. Always the last line of a file.
     Rotated,
     /// The log continues after a crash, or after another program has modified it.
     Recovered,
+    /// A call is about to take effect. Its outcome follows, also if the process that runs it ends before. Only in the log
+    /// of a cluster.
+    Announced,
+    /// The first line of a writer in the log of a cluster.
+    Opened,
+    /// The last line of a writer in the log of a cluster.
+    Closed,
 }
 
 impl EventKind {
     /// Every kind, in the order of the documentation.
-    pub const ALL: [EventKind; 13] = [
+    pub const ALL: [EventKind; 17] = [
         EventKind::Call,
         EventKind::Attempt,
         EventKind::Approval,
@@ -50,13 +59,24 @@ impl EventKind {
         EventKind::SecretRemoved,
         EventKind::Undo,
         EventKind::RedactionException,
+        EventKind::Canary,
         EventKind::Rotated,
         EventKind::Recovered,
+        EventKind::Announced,
+        EventKind::Opened,
+        EventKind::Closed,
     ];
 
     /// Returns true for kinds that only the log itself may write, because readers act on them.
     pub const fn is_own(self) -> bool {
-        matches!(self, EventKind::Rotated | EventKind::Recovered)
+        matches!(
+            self,
+            EventKind::Rotated
+                | EventKind::Recovered
+                | EventKind::Announced
+                | EventKind::Opened
+                | EventKind::Closed
+        )
     }
 
     /// Returns the spelling in the log.
@@ -73,8 +93,12 @@ impl EventKind {
             EventKind::SecretRemoved => "secret-removed",
             EventKind::Undo => "undo",
             EventKind::RedactionException => "redaction-exception",
+            EventKind::Canary => "canary",
             EventKind::Rotated => "rotated",
             EventKind::Recovered => "recovered",
+            EventKind::Announced => "announced",
+            EventKind::Opened => "opened",
+            EventKind::Closed => "closed",
         }
     }
 }
