@@ -1,20 +1,27 @@
 //! The connection of a process to NATS.
 
-use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use async_nats::connection::State;
 use async_nats::jetstream;
+use async_nats::{Event, ServerError};
+use tokio::sync::{broadcast, watch};
 
-/// Address of the cluster, and the key of this process.
-#[derive(Debug, Clone, Default)]
-pub struct ConnectionOptions {
-    /// Addresses of NATS servers, separated by commas: `nats://HOST:PORT` or `tls://HOST:PORT`.
-    pub servers: String,
-    /// File with the seed of the process's nkey. `None` connects without a key, to a server on this machine only.
-    pub key_file: Option<PathBuf>,
-    /// File with the certificates of the authority that has signed the servers' certificates. `None` uses the system's.
-    pub ca_file: Option<PathBuf>,
-}
+use crate::names;
+use crate::options::{CheckedOptions, ConnectionOptions};
+
+/// Maximum time of one access. A server that does not answer within it counts as unreachable.
+pub(crate) const ACCESS_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Maximum time until the first connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Interval of pings. Two that are not answered end a connection to a server that hangs.
+const PING_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Longest pause between attempts to connect again.
+const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(1);
 
 /// Error of the connection to the cluster.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -30,6 +37,47 @@ pub enum ClusterError {
     /// An option is not valid.
     #[error("{0}")]
     Options(String),
+    /// The key has no permission for a subject.
+    #[error("the key of this process may not {action} {subject:?}")]
+    Forbidden {
+        /// The refused action: `publish to` or `subscribe to`.
+        action: &'static str,
+        /// The subject.
+        subject: String,
+    },
+    /// The cluster has refused an order, or has not answered in time.
+    #[error("{servers}: {text}")]
+    Failed {
+        /// The addresses.
+        servers: String,
+        /// The cause.
+        text: String,
+    },
+}
+
+/// A subject that the key of this process may not use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PermissionViolation {
+    pub(crate) action: &'static str,
+    pub(crate) subject: String,
+}
+
+impl PermissionViolation {
+    /// Parses a message of the server: `Permissions Violation for Publish to "SUBJECT"`.
+    fn parse(text: &str) -> Option<Self> {
+        let lower = text.to_ascii_lowercase();
+        let rest = lower.strip_prefix("permissions violation for ")?;
+        let action = if rest.starts_with("publish") {
+            "publish to"
+        } else {
+            "subscribe to"
+        };
+        let subject = text.split('"').nth(1)?;
+        Some(Self {
+            action,
+            subject: subject.to_owned(),
+        })
+    }
 }
 
 /// A connection that all clones share. Its input and output run on a thread of their own, so that callers may block.
@@ -41,20 +89,35 @@ struct ConnectionParts {
     jetstream: jetstream::Context,
     servers: String,
     runtime: tokio::runtime::Handle,
+    events: ConnectionEvents,
     /// Ends the thread of the runtime when the last clone is dropped.
     _stop: tokio::sync::oneshot::Sender<()>,
 }
 
+/// Events that async-nats reports to a callback only.
+#[derive(Clone)]
+struct ConnectionEvents {
+    violations: broadcast::Sender<PermissionViolation>,
+    /// Number of connections so far.
+    generation: watch::Sender<u64>,
+}
+
 impl ClusterConnection {
-    /// Connects to the cluster.
+    /// Connects to the cluster. Once connected, a lost connection is made again for as long as the process runs.
     pub async fn connect(options: ConnectionOptions) -> Result<Self, ClusterError> {
+        let checked = options.check()?;
         let (started, is_started) = tokio::sync::oneshot::channel();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let servers = options.servers.clone();
+        let servers = checked.servers.join(",");
         let failed = |text: String| ClusterError::Connect {
             servers: servers.clone(),
             text,
         };
+        let events = ConnectionEvents {
+            violations: broadcast::Sender::new(256),
+            generation: watch::Sender::new(0),
+        };
+        let thread_events = events.clone();
         let spawned = std::thread::Builder::new()
             .name("mimir-cluster".to_owned())
             .spawn(move || {
@@ -66,7 +129,9 @@ impl ClusterConnection {
                     Err(error) => return drop(started.send(Err(error.to_string()))),
                 };
                 runtime.block_on(async {
-                    let client = connect_client(&options).await;
+                    let client = connect_client(&checked, thread_events);
+                    let client = tokio::time::timeout(CONNECT_TIMEOUT, client).await;
+                    let client = client.unwrap_or_else(|_| Err("no answer".to_owned()));
                     let handle = tokio::runtime::Handle::current();
                     let _ = started.send(client.map(|client| (client, handle)));
                     let _ = stopped.await;
@@ -76,13 +141,23 @@ impl ClusterConnection {
         let connected = is_started.await;
         let connected = connected.map_err(|_| failed("the connection was closed".to_owned()))?;
         let (client, runtime) = connected.map_err(failed)?;
+        let jetstream = jetstream::context::ContextBuilder::new()
+            .timeout(ACCESS_TIMEOUT)
+            .ack_timeout(ACCESS_TIMEOUT)
+            .build(client.clone());
         Ok(Self(Arc::new(ConnectionParts {
-            jetstream: jetstream::new(client.clone()),
+            jetstream,
             client,
             servers,
             runtime,
+            events,
             _stop: stop,
         })))
+    }
+
+    /// Returns true while a server is connected.
+    pub fn is_connected(&self) -> bool {
+        self.0.client.connection_state() == State::Connected
     }
 
     /// Returns the client for plain messages.
@@ -100,23 +175,135 @@ impl ClusterConnection {
         &self.0.runtime
     }
 
+    /// Returns a receiver of the subjects that the key may not use, from now on.
+    pub(crate) fn violations(&self) -> broadcast::Receiver<PermissionViolation> {
+        self.0.events.violations.subscribe()
+    }
+
+    /// Returns the number of connections so far, to be watched. A change means that messages may have been missed.
+    pub(crate) fn generation(&self) -> watch::Receiver<u64> {
+        self.0.events.generation.subscribe()
+    }
+
     /// Returns the addresses of the servers, for messages.
     pub fn servers(&self) -> &str {
         &self.0.servers
     }
 }
 
-async fn connect_client(options: &ConnectionOptions) -> Result<async_nats::Client, String> {
-    let mut nats = async_nats::ConnectOptions::new();
-    if let Some(file) = &options.key_file {
-        let seed = tokio::fs::read_to_string(file).await;
-        let seed = seed.map_err(|error| format!("{}: {error}", file.display()))?;
-        nats = nats.nkey(seed.trim().to_owned());
+async fn connect_client(
+    options: &CheckedOptions,
+    events: ConnectionEvents,
+) -> Result<async_nats::Client, String> {
+    let mut nats = async_nats::ConnectOptions::new()
+        .name("mimir")
+        .connection_timeout(ACCESS_TIMEOUT)
+        .request_timeout(Some(ACCESS_TIMEOUT))
+        .ping_interval(PING_INTERVAL)
+        .max_reconnects(None)
+        .reconnect_delay_callback(|attempts| {
+            let attempts = u32::try_from(attempts).unwrap_or(u32::MAX);
+            // The first attempt is immediate, since another server of the cluster may answer.
+            Duration::from_millis(50)
+                .saturating_mul(attempts.saturating_sub(1))
+                .min(RECONNECT_DELAY_MAX)
+        })
+        .event_callback(move |event| {
+            note_event(&events, &event);
+            std::future::ready(())
+        });
+    if let Some((seed, public)) = &options.key {
+        nats = nats
+            .nkey(seed.clone())
+            .custom_inbox_prefix(names::inbox_prefix(public));
     }
     if let Some(file) = &options.ca_file {
-        nats = nats.add_root_certificates(file.clone()).require_tls(true);
+        nats = nats.add_root_certificates(file.clone());
     }
-    nats.connect(options.servers.as_str())
-        .await
-        .map_err(|error| error.to_string())
+    if options.tls {
+        nats = nats.require_tls(true);
+    }
+    let client = nats.connect(options.servers.clone()).await;
+    let client = client.map_err(|error| connect_error(&error))?;
+    let server = client.server_info();
+    if !client.is_server_compatible(2, 11, 0) {
+        return Err(format!(
+            "nats-server {} is too old: expected 2.11 or newer",
+            server.version
+        ));
+    }
+    if !server.jetstream {
+        return Err(
+            "JetStream is disabled: start nats-server with -js, or with the configuration that `mimir cluster init` writes"
+                .to_owned(),
+        );
+    }
+    Ok(client)
+}
+
+fn note_event(events: &ConnectionEvents, event: &Event) {
+    match event {
+        Event::Connected => events.generation.send_modify(|number| *number += 1),
+        Event::ServerError(ServerError::Other(text)) => match PermissionViolation::parse(text) {
+            Some(violation) => {
+                tracing::warn!(
+                    "cluster: this process may not {} {:?}",
+                    violation.action,
+                    violation.subject
+                );
+                let _ = events.violations.send(violation);
+            }
+            None => tracing::warn!("cluster: {text}"),
+        },
+        Event::Disconnected | Event::ServerError(_) | Event::ClientError(_) => {
+            tracing::warn!("cluster: {event}");
+        }
+        other => tracing::debug!("cluster: {other}"),
+    }
+}
+
+/// Returns the message of a failed connection with its causes and what to do.
+fn connect_error(error: &async_nats::ConnectError) -> String {
+    use async_nats::ConnectErrorKind;
+    use std::error::Error as _;
+    let mut text = match error.source() {
+        Some(source) => source.to_string(),
+        None => error.to_string(),
+    };
+    let remedy = match error.kind() {
+        ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
+            "the servers do not accept the key: name the key file of this role with --nats-key"
+        }
+        ConnectErrorKind::Tls => {
+            "name the certificate of the servers' authority with --nats-ca, and use a host name that their certificates have"
+        }
+        ConnectErrorKind::TimedOut => "the servers do not answer",
+        ConnectErrorKind::Io => "check that the servers run and the addresses are right",
+        _ => return text,
+    };
+    text.push_str(": ");
+    text.push_str(remedy);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permission_violations_are_parsed() {
+        let parse = |text: &str| {
+            PermissionViolation::parse(text).map(|found| (found.action, found.subject))
+        };
+        assert_eq!(
+            parse("Permissions Violation for Publish to \"mimir.Worker.x.call\""),
+            Some(("publish to", "mimir.Worker.x.call".to_owned()))
+        );
+        assert_eq!(
+            parse("Permissions Violation for Subscription to \"a.>\" using queue \"q\""),
+            Some(("subscribe to", "a.>".to_owned()))
+        );
+        assert_eq!(parse("Authorization Violation"), None);
+        assert_eq!(parse("Permissions Violation for Publish to"), None);
+    }
 }

@@ -5,7 +5,12 @@
 
 mod connection;
 mod names;
+mod options;
+mod request;
 mod state;
+mod streams;
 
-pub use connection::{ClusterConnection, ClusterError, ConnectionOptions};
+pub use connection::{ClusterConnection, ClusterError};
+pub use options::ConnectionOptions;
 pub use state::NatsState;
+pub use streams::CreatedStream;

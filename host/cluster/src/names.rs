@@ -6,17 +6,33 @@ use mimir_core::shared_state::StateArea;
 pub(crate) const AUDIT_STREAM: &str = "MIMIR_AUDIT";
 
 /// Name of the work queue of background calls.
-pub(crate) const JOB_STREAM: &str = "MIMIR_JOBS";
+pub(crate) const JOB_STREAM: &str = "MIMIR_JOB_QUEUE";
 
-/// Name of the object store of components.
-pub(crate) const OBJECT_BUCKET: &str = "MIMIR_COMPONENTS";
+/// Name of the stream of components and other objects.
+pub(crate) const OBJECT_STREAM: &str = "MIMIR_OBJECTS";
 
-/// Prefix of the streams that count events, one for each limit and window.
-pub(crate) const COUNT_STREAM_PREFIX: &str = "MIMIR_COUNT_";
+/// Subjects of the audit log of all writers.
+pub(crate) const AUDIT_SUBJECTS: &str = "mimir.audit.*";
+
+/// Subjects of background calls for all workspaces.
+pub(crate) const JOB_SUBJECTS: &str = "mimir.jobs.*";
+
+/// Subjects of all objects.
+pub(crate) const OBJECT_SUBJECTS: &str = "mimir.objects.*.*";
 
 /// Returns the key-value bucket of an area.
 pub(crate) fn bucket(area: StateArea) -> String {
     format!("MIMIR_{}", area.as_str().to_uppercase())
+}
+
+/// Returns the stream of the bucket of an area.
+pub(crate) fn bucket_stream(area: StateArea) -> String {
+    format!("KV_{}", bucket(area))
+}
+
+/// Returns the subject of a key of an area, or with `>` of all keys.
+pub(crate) fn state_subject(area: StateArea, key: &str) -> String {
+    format!("$KV.{}.{key}", bucket(area))
 }
 
 /// Returns the subject of the audit log of one writer.
@@ -24,7 +40,12 @@ pub(crate) fn audit_subject(writer: &str) -> String {
     format!("mimir.audit.{writer}")
 }
 
-/// Returns the subject of calls for one worker.
+/// Returns the subject of a part of an object: the number of a chunk, or `end`.
+pub(crate) fn object_subject(digest: &str, part: &str) -> String {
+    format!("mimir.objects.{digest}.{part}")
+}
+
+/// Returns the subject of calls for one worker, or with `*` for all.
 pub(crate) fn worker_calls(node: &str) -> String {
     format!("mimir.worker.{node}.call")
 }
@@ -32,6 +53,20 @@ pub(crate) fn worker_calls(node: &str) -> String {
 /// Returns the subject of cancellations and ended sessions for one worker.
 pub(crate) fn worker_control(node: &str) -> String {
     format!("mimir.worker.{node}.control")
+}
+
+/// Returns the subject to which workers send the frames of one call. Workers may publish here and nowhere else near a
+/// front, so that they cannot forge the answers of NATS to it. A worker refuses calls with any other reply subject: a
+/// client that may read a stream could otherwise have NATS deliver its messages as calls ([`is_call_reply`]).
+pub(crate) fn call_reply(front: &str, call: &str) -> String {
+    format!("mimir.reply.{front}.{call}")
+}
+
+/// Returns true if frames of a call may be sent to this subject.
+pub(crate) fn is_call_reply(subject: &str) -> bool {
+    subject
+        .strip_prefix("mimir.reply.")
+        .is_some_and(|rest| rest.split('.').count() == 2 && !rest.split('.').any(str::is_empty))
 }
 
 /// Returns the subject of background calls for workers of a workspace.
@@ -42,4 +77,10 @@ pub(crate) fn jobs(workspace: &str) -> String {
 /// Returns the subject of messages from other servers of clients to this one.
 pub(crate) fn front_messages(node: &str) -> String {
     format!("mimir.front.{node}.message")
+}
+
+/// Returns the prefix of the inboxes of a key. Only its owner may subscribe to them, so that processes cannot read the
+/// answers to each other.
+pub(crate) fn inbox_prefix(public_key: &str) -> String {
+    format!("_INBOX_{public_key}")
 }

@@ -1,0 +1,275 @@
+//! The streams of a cluster: their configuration, and how they come into being.
+
+use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
+use mimir_core::shared_state::StateArea;
+use serde_json::Value;
+use std::time::Duration;
+use tokio::time::Instant;
+
+use crate::connection::{ACCESS_TIMEOUT, ClusterConnection, ClusterError};
+use crate::names;
+use crate::request::{RequestError, code};
+
+/// Number of replicas of a stream if the cluster has that many servers.
+pub(crate) const REPLICAS: usize = 3;
+
+/// Time for which JetStream reports the end of a value's lifetime. Also the shortest lifetime.
+const MARKER_LIFETIME: Duration = Duration::from_secs(1);
+
+const MIB: i64 = 1024 * 1024;
+
+/// Returns the stream of an area's values.
+pub(crate) fn area_stream(area: StateArea) -> Config {
+    let megabytes = match area {
+        StateArea::Control | StateArea::Keys => 4,
+        StateArea::Nodes => 16,
+        StateArea::Approvals | StateArea::Questions | StateArea::Deployment | StateArea::Limits => {
+            64
+        }
+        StateArea::Sessions | StateArea::Jobs => 256,
+    };
+    // Leases and counts are worth nothing once all servers have stopped.
+    let storage = match area {
+        StateArea::Nodes | StateArea::Limits => StorageType::Memory,
+        _ => StorageType::File,
+    };
+    Config {
+        name: names::bucket_stream(area),
+        description: Some(format!("mimir: {area}")),
+        subjects: vec![names::state_subject(area, ">")],
+        max_messages_per_subject: 1,
+        max_bytes: megabytes * MIB,
+        max_messages: -1,
+        discard: DiscardPolicy::New,
+        storage,
+        allow_rollup: true,
+        deny_delete: true,
+        // Reads from followers may be stale.
+        allow_direct: false,
+        allow_message_ttl: true,
+        subject_delete_marker_ttl: Some(MARKER_LIFETIME),
+        ..Config::default()
+    }
+}
+
+/// Returns the stream of objects. A chunk that is stored cannot be replaced.
+pub(crate) fn object_stream() -> Config {
+    Config {
+        name: names::OBJECT_STREAM.to_owned(),
+        description: Some("mimir: components and other objects by their SHA-256".to_owned()),
+        subjects: vec![names::OBJECT_SUBJECTS.to_owned()],
+        max_messages_per_subject: 1,
+        discard_new_per_subject: true,
+        max_messages: -1,
+        max_bytes: 2048 * MIB,
+        discard: DiscardPolicy::New,
+        storage: StorageType::File,
+        allow_message_ttl: true,
+        ..Config::default()
+    }
+}
+
+/// Returns the stream of the audit log. Lines can be neither changed nor deleted, and a full stream refuses new ones.
+pub(crate) fn audit_stream() -> Config {
+    Config {
+        name: names::AUDIT_STREAM.to_owned(),
+        description: Some("mimir: audit log, one subject for each writer".to_owned()),
+        subjects: vec![names::AUDIT_SUBJECTS.to_owned()],
+        max_messages: -1,
+        max_bytes: 2048 * MIB,
+        max_messages_per_subject: -1,
+        discard: DiscardPolicy::New,
+        storage: StorageType::File,
+        deny_delete: true,
+        deny_purge: true,
+        ..Config::default()
+    }
+}
+
+/// Returns the work queue of background calls. A full queue refuses new ones.
+pub(crate) fn job_stream() -> Config {
+    Config {
+        name: names::JOB_STREAM.to_owned(),
+        description: Some("mimir: background calls".to_owned()),
+        subjects: vec![names::JOB_SUBJECTS.to_owned()],
+        retention: RetentionPolicy::WorkQueue,
+        max_messages: 10_000,
+        max_bytes: 256 * MIB,
+        max_messages_per_subject: -1,
+        discard: DiscardPolicy::New,
+        storage: StorageType::File,
+        ..Config::default()
+    }
+}
+
+/// Returns all streams of a cluster.
+pub(crate) fn all_streams() -> Vec<Config> {
+    let areas = StateArea::ALL.into_iter().map(area_stream);
+    areas
+        .chain([object_stream(), audit_stream(), job_stream()])
+        .collect()
+}
+
+/// A stream after [`ClusterConnection::create_streams`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreatedStream {
+    /// The name.
+    pub name: String,
+    /// Number of its replicas.
+    pub replicas: usize,
+    /// True if it existed before.
+    pub existed: bool,
+}
+
+impl ClusterConnection {
+    /// Creates the streams of a cluster that do not exist yet, and sets the replicas of those that do. Without a number,
+    /// three replicas in a cluster of servers, and one at a server that runs alone.
+    pub async fn create_streams(
+        &self,
+        replicas: Option<usize>,
+    ) -> Result<Vec<CreatedStream>, ClusterError> {
+        let mut created = Vec::new();
+        for config in all_streams() {
+            created.push(self.create_or_scale_stream(config, replicas).await?);
+        }
+        Ok(created)
+    }
+
+    async fn create_or_scale_stream(
+        &self,
+        mut config: Config,
+        replicas: Option<usize>,
+    ) -> Result<CreatedStream, ClusterError> {
+        let name = config.name.clone();
+        let deadline = Instant::now() + ACCESS_TIMEOUT * 3;
+        let info = self
+            .api(&format!("STREAM.INFO.{name}"), &Value::Null, deadline)
+            .await;
+        let existing: Option<StreamAnswer> = match info {
+            Ok(info) => Some(info),
+            Err(error) if error.code() == Some(code::STREAM_NOT_FOUND) => None,
+            Err(error) => return Err(self.error(error)),
+        };
+        let action = if existing.is_some() {
+            "UPDATE"
+        } else {
+            "CREATE"
+        };
+        config.num_replicas = replicas.unwrap_or(REPLICAS);
+        let result = match self.put_stream(action, &config).await {
+            Err(error) if replicas.is_none() && error.code() == Some(code::NOT_SUPPORTED_ALONE) => {
+                config.num_replicas = 1;
+                self.put_stream(action, &config).await
+            }
+            result => result,
+        };
+        result.map_err(|error| ClusterError::Failed {
+            servers: self.servers().to_owned(),
+            text: match error.code() {
+                Some(code::INSUFFICIENT_PEERS) => format!(
+                    "stream {name} needs {} servers that run: start them, or give the number of replicas",
+                    config.num_replicas
+                ),
+                _ => format!("cannot create stream {name}: {error}"),
+            },
+        })?;
+        Ok(CreatedStream {
+            name,
+            replicas: config.num_replicas,
+            existed: existing.is_some(),
+        })
+    }
+
+    async fn put_stream(
+        &self,
+        action: &str,
+        config: &Config,
+    ) -> Result<StreamAnswer, RequestError> {
+        let body = serde_json::to_value(config);
+        let body = body.map_err(|error| RequestError::Connection(error.to_string()))?;
+        let deadline = Instant::now() + ACCESS_TIMEOUT * 3;
+        let name = format!("STREAM.{action}.{}", config.name);
+        self.api(&name, &body, deadline).await
+    }
+
+    /// Creates a stream if it does not exist, for processes that use it first. Keys of `mimir cluster init` may not:
+    /// there an administrator has created all streams.
+    pub(crate) async fn ensure_stream(&self, mut config: Config) -> Result<(), RequestError> {
+        let name = config.name.clone();
+        for replicas in [REPLICAS, 1] {
+            config.num_replicas = replicas;
+            let error = match self.put_stream("CREATE", &config).await {
+                Ok(_) => return Ok(()),
+                Err(error) => error,
+            };
+            match (&error, error.code()) {
+                (RequestError::Forbidden(_), _) => {
+                    return Err(RequestError::Connection(format!(
+                        "stream {name} does not exist: create the streams of the cluster with `mimir cluster setup`"
+                    )));
+                }
+                // Another configuration of this name is an administrator's choice.
+                (_, Some(code::STREAM_EXISTS)) => return Ok(()),
+                (_, Some(code::NOT_SUPPORTED_ALONE | code::INSUFFICIENT_PEERS)) if replicas > 1 => {
+                }
+                _ => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns true if a stream exists.
+    pub(crate) async fn stream_exists(
+        &self,
+        name: &str,
+        deadline: Instant,
+    ) -> Result<bool, RequestError> {
+        let name = format!("STREAM.INFO.{name}");
+        match self
+            .api::<StreamAnswer>(&name, &Value::Null, deadline)
+            .await
+        {
+            Ok(_) => Ok(true),
+            Err(error) if error.code() == Some(code::STREAM_NOT_FOUND) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The part of the answer about a stream that is used.
+#[derive(Debug, serde::Deserialize)]
+pub(crate) struct StreamAnswer {
+    pub(crate) state: StreamUsage,
+    #[serde(default)]
+    pub(crate) cluster: Option<StreamPeers>,
+}
+
+/// The usage of a stream.
+#[derive(Debug, serde::Deserialize)]
+pub(crate) struct StreamUsage {
+    pub(crate) messages: u64,
+    pub(crate) bytes: u64,
+    pub(crate) last_seq: u64,
+    /// Number of messages by subject, if asked for.
+    #[serde(default)]
+    pub(crate) subjects: Option<std::collections::BTreeMap<String, u64>>,
+}
+
+/// The servers with replicas of a stream.
+#[derive(Debug, serde::Deserialize)]
+pub(crate) struct StreamPeers {
+    #[serde(default)]
+    pub(crate) leader: Option<String>,
+    #[serde(default)]
+    pub(crate) replicas: Vec<StreamPeer>,
+}
+
+/// A follower of a stream.
+#[derive(Debug, serde::Deserialize)]
+pub(crate) struct StreamPeer {
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) current: bool,
+    #[serde(default)]
+    pub(crate) offline: bool,
+}
