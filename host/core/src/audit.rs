@@ -3,12 +3,17 @@
 use std::io;
 
 use crate::backend::BoxFuture;
+use crate::trace_context::TraceContext;
 
 mod arguments;
+mod call_span;
+mod canary_direction;
 mod event;
 mod kind;
 
 pub use arguments::shorten_arguments;
+pub use call_span::{CallSpan, EffectKind, RequestOrigin, RequestTransport};
+pub use canary_direction::CanaryDirection;
 pub use event::{AuditEvent, rfc3339};
 pub use kind::EventKind;
 
@@ -25,9 +30,34 @@ pub struct AuditError {
     pub source: io::Error,
 }
 
+impl AuditError {
+    /// Returns true if the cause is [`OutcomeTakenOver`].
+    pub fn is_taken_over(&self) -> bool {
+        let cause = self.source.get_ref();
+        cause.is_some_and(|cause| cause.is::<OutcomeTakenOver>())
+    }
+}
+
+/// Cause of an [`AuditError`] in a cluster: another process has closed the log of this one, because its lease had ended,
+/// and has recorded its calls as `UNAVAILABLE`. The call may have run. It must not be recorded again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "another process has recorded the end of the call, because the lease of this process had ended"
+)]
+pub struct OutcomeTakenOver;
+
 /// Returns the remedy for a failed write.
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
+        _ if error
+            .get_ref()
+            .is_some_and(|cause| cause.is::<OutcomeTakenOver>()) =>
+        {
+            "check the effects of the call before you call again"
+        }
+        io::ErrorKind::NotConnected | io::ErrorKind::TimedOut => {
+            "check that the NATS servers run and have a quorum, and that this process can reach them"
+        }
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "free some space, or set `audit.onFailure: run` to go on without a record"
         }
@@ -71,6 +101,13 @@ pub trait AuditSink: Send + Sync {
     /// where they can.
     fn is_remote(&self) -> bool {
         false
+    }
+
+    /// Returns the context of a new span within `parent`, or of a new trace, for a log that also exports traces. Events
+    /// then have spans.
+    fn start_span(&self, parent: Option<&TraceContext>) -> Option<TraceContext> {
+        let _ = parent;
+        None
     }
 
     /// Returns true if events include the arguments of calls.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::approval::Approver;
+use crate::audit::RequestOrigin;
 use crate::clock::{Deadline, Stopwatch};
 use crate::command::CommandStream;
 use crate::outcome::Outcome;
@@ -160,6 +161,10 @@ pub trait CallObserver: Send + Sync {
     }
     /// Returns the trace context of the request that made this call, for requests that the call makes.
     fn trace_context(&self) -> Option<&TraceContext> {
+        None
+    }
+    /// Returns the request of an MCP client that made this call, for traces.
+    fn request_origin(&self) -> Option<&RequestOrigin> {
         None
     }
     /// Returns the handler for requests that upstream MCP servers send to the client that made this call.

@@ -156,6 +156,11 @@ impl Stopwatch {
         Self(Deadline::new(clock, Duration::ZERO, outer))
     }
 
+    /// Returns the system time.
+    pub(crate) fn now(&self) -> SystemTime {
+        self.0.clock.now()
+    }
+
     /// Pauses this stopwatch and the outer stopwatches until the guard is dropped.
     pub fn pause(&self) -> DeadlinePause {
         self.0.pause()

@@ -1,5 +1,6 @@
 //! Detection of known values in outgoing data that cannot be masked without changing its meaning.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::known_values::KnownValues;
@@ -13,6 +14,8 @@ pub struct LeakDetector {
     tail: Vec<u8>,
     /// Names of values that are not searched for.
     granted: Vec<String>,
+    /// Names of values that are reported rather than others.
+    canaries: Option<Arc<BTreeSet<String>>>,
 }
 
 impl Redactor {
@@ -23,6 +26,7 @@ impl Redactor {
             known: Arc::clone(known),
             tail: Vec::new(),
             granted: Vec::new(),
+            canaries: self.canaries.clone(),
         })
     }
 }
@@ -44,13 +48,20 @@ impl LeakDetector {
         // One byte more than the longest value, because a short value counts only as a separate word.
         let excess = self.tail.len().saturating_sub(self.known.longest() + 1);
         self.tail.drain(..excess);
-        let mut names = findings.iter().map(|finding| {
+        let names = findings.iter().map(|finding| {
             finding
                 .rule
                 .strip_prefix(VALUE_PREFIX)
                 .unwrap_or(&finding.rule)
         });
-        let name = names.find(|name| !self.granted.iter().any(|granted| granted == name))?;
+        let is_canary = |name: &&str| {
+            let canaries = self.canaries.as_ref();
+            canaries.is_some_and(|canaries| canaries.contains(*name))
+        };
+        let is_reported = |name: &&str| !self.granted.iter().any(|granted| granted == name);
+        let names = names.filter(is_reported);
+        // A canary among several values is the one that a person must learn of.
+        let name = names.max_by_key(is_canary)?;
         Some(name.to_owned())
     }
 

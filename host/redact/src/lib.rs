@@ -91,6 +91,8 @@ pub struct Redactor {
     /// Values that were restored into the arguments of a call, named by the rules that had masked them.
     restored: Option<Arc<KnownValues>>,
     exceptions: Option<Arc<RuleExceptions>>,
+    /// The names of known values that are canaries.
+    canaries: Option<Arc<BTreeSet<String>>>,
 }
 
 /// The rules that are ignored.
@@ -169,7 +171,37 @@ impl Redactor {
             known: Some(Arc::new(KnownValues::new(VALUE_PREFIX, values))),
             restored: self.restored.clone(),
             exceptions: self.exceptions.clone(),
+            canaries: self.canaries.clone(),
         }
+    }
+
+    /// Returns a copy in which the known values with these names are canaries: planted values that no tool has a reason
+    /// to send. They are masked like other values.
+    #[must_use]
+    pub fn with_canaries(&self, names: impl IntoIterator<Item = String>) -> Self {
+        let names: BTreeSet<String> = names.into_iter().collect();
+        Self {
+            canaries: (!names.is_empty()).then(|| Arc::new(names)),
+            ..self.clone()
+        }
+    }
+
+    /// Returns true if the known value with this name is a canary.
+    pub fn is_canary(&self, name: &str) -> bool {
+        let canaries = self.canaries.as_ref();
+        canaries.is_some_and(|canaries| canaries.contains(name))
+    }
+
+    /// Returns the names of the canaries that were masked.
+    pub fn masked_canaries<'a>(&'a self, masks: &'a MaskSummary) -> impl Iterator<Item = &'a str> {
+        // Most redactors have no canaries.
+        let canaries = self.canaries.as_ref().into_iter();
+        canaries.flat_map(|canaries| {
+            let names = masks
+                .rules()
+                .filter_map(|rule| rule.strip_prefix(VALUE_PREFIX));
+            names.filter(|name| canaries.contains(*name))
+        })
     }
 
     /// Returns a copy that also masks these pairs of rule and value, each under the name of its rule.
@@ -206,6 +238,7 @@ impl Redactor {
         Ok(Self {
             known: self.known.clone(),
             restored: self.restored.clone(),
+            canaries: self.canaries.clone(),
             exceptions: (!exceptions.is_empty()).then(|| {
                 Arc::new(RuleExceptions {
                     rules: exceptions,

@@ -18,6 +18,10 @@ pub(super) fn encode_all(value: &str) -> Vec<SecretEncoding> {
     }
     forms.extend(base64(value.as_bytes()));
     forms.extend(hex(value.as_bytes()));
+    // Backwards, as a program may write it to hide it.
+    forms.push(SecretEncoding::plain(
+        value.chars().rev().collect::<String>(),
+    ));
     // A space in a URL.
     if value.contains(' ') {
         forms.push(SecretEncoding::plain(value.replace(' ', "+")));

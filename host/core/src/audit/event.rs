@@ -12,7 +12,7 @@ use crate::outcome::Outcome;
 use crate::text;
 use crate::tool::{Tool, ToolSource};
 
-use super::EventKind;
+use super::{CallSpan, CanaryDirection, EventKind};
 
 /// One line of the audit log. Contains no content, and arguments only if the settings allow it.
 #[derive(Debug, Clone, Serialize)]
@@ -106,6 +106,12 @@ pub struct AuditEvent {
     /// True if the result of an earlier call was returned, and the tool did not run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cached: bool,
+    /// For a canary: the way on which it was seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub direction: Option<CanaryDirection>,
+    /// The span of the event, if the log exports traces. Not recorded.
+    #[serde(skip)]
+    pub span: Option<Box<CallSpan>>,
 }
 
 /// Maximum length of a recorded tool name, in characters. A model can request any name.
@@ -149,6 +155,8 @@ impl AuditEvent {
             truncated: false,
             attempts: None,
             cached: false,
+            direction: None,
+            span: None,
         }
     }
 

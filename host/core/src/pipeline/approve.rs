@@ -415,7 +415,9 @@ pub(super) async fn ask(
         }
         answer => answer,
     };
-    recorder.record_answer(&answer, ports.clock.instant() - asked_at);
+    recorder.record_answer(&answer, ports.clock.instant() - asked_at, || {
+        ports.clock.now()
+    });
     drop(paused);
     match answer {
         ApprovalAnswer::Once => Ok(None),

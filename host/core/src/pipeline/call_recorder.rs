@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::approval::ApprovalAnswer;
-use crate::audit::{self, AuditError, AuditEvent, AuditSink, EventKind};
+use crate::audit::{
+    self, AuditError, AuditEvent, AuditSink, CallSpan, CanaryDirection, EffectKind, EventKind,
+};
 use crate::call::{Call, CallContext, CallObserver, ParentCall};
 use crate::clock::Stopwatch;
 use crate::decision::PolicyEvaluation;
@@ -15,6 +17,7 @@ use crate::registry::Registry;
 use crate::tool::Tool;
 
 use super::PipelinePorts;
+use super::effect::leak::LeakedSecret;
 use super::label::TaintFloor;
 use super::mask::MaskingObserver;
 
@@ -41,6 +44,10 @@ impl CallRecorder {
         event.parent = call.parent.as_ref().map(|parent| parent.tool.to_string());
         event.bytes_in = Some(json_size(&call.arguments));
         event.trace = call.observer.trace().map(str::to_owned);
+        event.span = start_span(&*ports.audit, &*call.observer);
+        if let Some(span) = &mut event.span {
+            span.origin = call.observer.request_origin().cloned();
+        }
         if ports.audit.wants_arguments() {
             event.arguments = Some(call.arguments.clone());
         }
@@ -145,9 +152,87 @@ impl CallRecorder {
     }
 
     /// Records a person's answer and the time until it was given.
-    pub(super) fn record_answer(&mut self, answer: &ApprovalAnswer, waited: Duration) {
+    pub(super) fn record_answer(
+        &mut self,
+        answer: &ApprovalAnswer,
+        waited: Duration,
+        now: impl FnOnce() -> SystemTime,
+    ) {
+        if let Some(span) = &mut self.event.span {
+            span.answered_at = Some(now());
+        }
         self.event.answer = Some(answer.as_str());
         self.event.waited_ms = Some(waited.as_millis() as u64);
+    }
+
+    /// Begins the span of an effect within that of its call, if traces are exported.
+    pub(super) fn start_effect_span(&mut self, observer: &dyn CallObserver) {
+        if let Some(sink) = &self.sink {
+            self.event.span = start_span(&**sink, observer);
+        }
+    }
+
+    /// Describes an effect for traces.
+    pub(super) fn describe_effect(&mut self, describe: impl FnOnce() -> EffectKind) {
+        if let Some(span) = &mut self.event.span {
+            span.effect = Some(describe());
+        }
+    }
+
+    /// Notes for traces that the call is passed to its tool at `now`.
+    pub(super) fn mark_run(&mut self, now: impl FnOnce() -> SystemTime) {
+        if let Some(span) = &mut self.event.span {
+            span.run_at = Some(now());
+        }
+    }
+
+    /// Notes for traces that the tool has ended at `now`, if it ran.
+    pub(super) fn mark_ran(&mut self, now: impl FnOnce() -> SystemTime) {
+        if let Some(span) = &mut self.event.span
+            && span.run_at.is_some()
+        {
+            span.ran_at = Some(now());
+        }
+    }
+
+    /// Raises an alarm if the secret that was about to leave is a canary. Returns the error.
+    pub(super) fn report_leak(&self, direction: CanaryDirection, leak: LeakedSecret) -> ToolError {
+        if self.redactor.is_canary(&leak.name) {
+            self.record_canary(direction, &leak.name);
+        }
+        leak.error
+    }
+
+    /// Raises an alarm for each canary that was masked in the output of the call.
+    pub(super) fn report_masked_canaries(&self, masks: &MaskSummary) {
+        for name in self.redactor.masked_canaries(masks) {
+            self.record_canary(CanaryDirection::Result, name);
+        }
+    }
+
+    fn record_canary(&self, direction: CanaryDirection, name: &str) {
+        let Some(sink) = &self.sink else {
+            return;
+        };
+        let mut event = AuditEvent::new(EventKind::Canary, self.stopwatch.now())
+            .with_subject(name)
+            .with_detail(direction.describe());
+        event.ok = false;
+        event.direction = Some(direction);
+        event.id.clone_from(&self.event.id);
+        event.session.clone_from(&self.event.session);
+        event.user.clone_from(&self.event.user);
+        event.role.clone_from(&self.event.role);
+        // The name of an unknown tool may be anything.
+        if self.tool.is_some() {
+            event.tool.clone_from(&self.event.tool);
+        }
+        event.source = self.event.source;
+        event.digest.clone_from(&self.event.digest);
+        event.trace.clone_from(&self.event.trace);
+        if let Err(error) = sink.record(&event) {
+            tracing::error!(%error, "the alarm of a canary could not be recorded");
+        }
     }
 
     /// Records that a stored approval of this kind was used.
@@ -237,7 +322,11 @@ impl CallRecorder {
         if self.observer.is_some() {
             return observer;
         }
-        let masked = Arc::new(MaskingObserver::new(observer, self.redactor.clone()));
+        let masked = Arc::new(MaskingObserver::new(
+            observer,
+            self.redactor.clone(),
+            self.event.span.as_ref().map(|span| span.context.clone()),
+        ));
         self.observer = Some(Arc::clone(&masked));
         masked
     }
@@ -349,6 +438,13 @@ impl Drop for CallRecorder {
             }
         }
     }
+}
+
+/// Begins a span within that of the request or the call that the observer belongs to, if traces are exported.
+fn start_span(sink: &dyn AuditSink, observer: &dyn CallObserver) -> Option<Box<CallSpan>> {
+    let parent = observer.trace_context();
+    let context = sink.start_span(parent)?;
+    Some(Box::new(CallSpan::new(context, parent)))
 }
 
 /// Starts the stopwatch of a new call.

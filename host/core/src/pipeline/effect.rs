@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::audit::{AuditEvent, EventKind};
+use crate::audit::{AuditEvent, CanaryDirection, EffectKind, EventKind};
 use crate::call::{CallContext, CallObserver, ParentCall};
 use crate::command::SessionConnection;
 use crate::decision::{Decision, PolicyEvaluation};
@@ -26,7 +26,7 @@ use super::call_command::CallCommand;
 use super::call_recorder::{CallRecorder, unrecorded_effect};
 use super::decide::Ruled;
 use super::validate::Checked;
-use super::{Pipeline, PipelineSnapshot, StageContext, approve, network};
+use super::{Pipeline, PipelineSnapshot, StageContext, approve, interrupts, network};
 
 mod command;
 mod command_egress;
@@ -323,41 +323,24 @@ impl Inner {
     /// Creates the recorder of an effect of the tool. `subject` names the effect, without its content.
     fn effect_recorder(&self, subject: String) -> Result<CallRecorder, ToolError> {
         let ports = &self.pipeline.0.ports;
-        CallRecorder::for_effect(&self.tool, &self.context, &self.parent, ports, subject)
+        let mut recorder =
+            CallRecorder::for_effect(&self.tool, &self.context, &self.parent, ports, subject)?;
+        recorder.start_effect_span(&*self.observer);
+        Ok(recorder)
     }
 
     /// Returns the current version of the tool, and the rights that the call still has. Fails if the plugin was removed
     /// or replaced, or if the tool is denied or its grant was revoked.
     fn current_rights(&self, snapshot: &PipelineSnapshot) -> Result<(Arc<Tool>, Needs), ToolError> {
-        let name = self.tool.name().as_str();
-        let is_same_build = |tool: &&Arc<Tool>| {
-            tool.origin.digest == self.tool.origin.digest
-                && tool.origin.location == self.tool.origin.location
-        };
-        let revoked = |why: &str| {
-            ToolError::new(
-                ToolErrorCode::PolicyDenied,
-                format!("`{name}` no longer has access: {why}"),
-            )
-        };
-        let Some(tool) = snapshot.registry.get(name).filter(is_same_build) else {
-            return Err(revoked(
-                "its plugin was removed or replaced during the call",
-            ));
-        };
-        if let Some(reason) = snapshot.policy.refusal(tool) {
-            return Err(revoked(&format!("{} ({})", reason.text, reason.source)));
-        }
-        let initial = self.rights.clone();
-        let rights = tool.rights().for_running_call(self.tool.trust, initial);
-        let rights = rights.ok_or_else(|| {
-            let remedy = format!(
-                "`mimir tools trust {}` grants it again",
-                tool.trust_argument()
+        interrupts::current_rights(&self.tool, self.rights.clone(), snapshot).map_err(|lost| {
+            let message = format!(
+                "`{}` no longer has access: {}",
+                self.tool.name(),
+                lost.describe()
             );
-            revoked("its grant was revoked during the call").with_remedies([remedy])
-        })?;
-        Ok((Arc::clone(tool), rights))
+            ToolError::new(ToolErrorCode::PolicyDenied, message)
+                .with_remedies(lost.remedy(&self.tool))
+        })
     }
 
     fn network_access(
@@ -393,8 +376,14 @@ impl Inner {
         let snapshot = self.pipeline.snapshot();
         let stage = self.pipeline.stage_context(&snapshot);
         let mut recorder = self.effect_recorder(request_name(egress))?;
+        recorder.describe_effect(|| EffectKind::Request {
+            method: egress.method.to_owned(),
+            host: egress.target.host().to_string(),
+            port: egress.target.port(),
+        });
         let steps = async {
-            self.check_request(egress)?;
+            self.check_request(egress)
+                .map_err(|leak| recorder.report_leak(CanaryDirection::Request, leak))?;
             let (tool, rights) = self.current_rights(&snapshot)?;
             let hosts = sender.hosts(rights);
             let checked = self.wrap_effect(tool, request_as_arguments(egress));

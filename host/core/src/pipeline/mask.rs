@@ -12,6 +12,7 @@ use crate::command::CommandStream;
 use crate::error::{ToolError, ToolErrorCode};
 use crate::outcome::{Content, ToolOutput};
 use crate::redact::{LineMasker, MaskSummary, Redactor};
+use crate::trace_context::TraceContext;
 use crate::upstream_request::{UpstreamRequest, UpstreamRequestHandler, UpstreamRequestKind};
 
 /// Forwards progress and log lines to another observer, with secrets masked.
@@ -21,6 +22,8 @@ pub(super) struct MaskingObserver {
     lines: Mutex<Option<LineMasker<LogLevel>>>,
     reports: Mutex<ReportMaskers>,
     masks: Mutex<MaskSummary>,
+    /// The span of the call, if traces are exported.
+    span: Option<TraceContext>,
 }
 
 /// The maskers of progress reports. Each stream has its own, because output of the other one may arrive between two
@@ -47,13 +50,18 @@ impl ReportMaskers {
 }
 
 impl MaskingObserver {
-    pub(super) fn new(inner: Arc<dyn CallObserver>, redactor: Redactor) -> Self {
+    pub(super) fn new(
+        inner: Arc<dyn CallObserver>,
+        redactor: Redactor,
+        span: Option<TraceContext>,
+    ) -> Self {
         Self {
             inner,
             lines: Mutex::default(),
             reports: Mutex::default(),
             redactor,
             masks: Mutex::default(),
+            span,
         }
     }
 
@@ -143,6 +151,10 @@ impl CallObserver for MaskingObserver {
 
     fn approver(&self) -> Option<&dyn Approver> {
         self.inner.approver()
+    }
+
+    fn trace_context(&self) -> Option<&TraceContext> {
+        self.span.as_ref().or_else(|| self.inner.trace_context())
     }
 
     fn upstream_handler(&self) -> Option<&dyn UpstreamRequestHandler> {

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
+use crate::audit::CanaryDirection;
 use crate::call::{Call, CallContext, CallObserver, CallingTool, ParentCall};
 use crate::clock::Stopwatch;
 use crate::error::{ToolError, ToolErrorCode};
@@ -173,7 +174,8 @@ pub(super) fn validate(
         .input_schema
         .validate("the arguments", &call.arguments)?;
     let granted = snapshot.policy.secrets_of(&tool);
-    leak::check_arguments(&redactor, granted, &tool, &call.arguments)?;
+    leak::check_arguments(&redactor, granted, &tool, &call.arguments)
+        .map_err(|leak| recorder.report_leak(CanaryDirection::Arguments, leak))?;
     let forms = (&*tool, equivalent.as_deref());
     let command = OnceLock::new();
     restore::check_arguments(stage, forms, &call.context, (&call.arguments, &command))?;

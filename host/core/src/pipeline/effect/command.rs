@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::audit::{CanaryDirection, EffectKind};
 use crate::backend::ToolAssessment;
 use crate::call::CallObserver;
 use crate::command::{
@@ -258,11 +259,13 @@ impl Inner {
             None => runner.parse_program(&command.program).map(Arc::new),
         };
         let mut recorder = self.effect_recorder(subject(&parsed))?;
+        recorder.describe_effect(|| EffectKind::Command);
         let steps = async {
             let (tool, rights) = self.current_rights(&snapshot)?;
             let script = parsed?;
             let checked = self.wrap_effect(tool, command_as_arguments(&command));
-            leak::check_command(&self.redactor, checked.arguments())?;
+            leak::check_command(&self.redactor, checked.arguments())
+                .map_err(|leak| recorder.report_leak(CanaryDirection::Command, leak))?;
             let patterns = granted_patterns(&script, checked.tool(), &rights)?;
             let evaluation = match &question {
                 None => self.evaluate_command(&stage, &checked, (&command, &*script), &patterns),

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
+use crate::audit::CanaryDirection;
 use crate::backend::ToolAssessment;
 use crate::decision::{Decision, DecisionReason, PolicyEvaluation, PolicyLayer};
 use crate::error::{ToolError, ToolErrorCode};
@@ -28,8 +29,16 @@ use super::{
 /// Maximum number of body bytes that are kept before the next chunk, because a secret may continue in the next chunk.
 const TAIL_MAX: usize = 4 << 10;
 
+/// A secret that was about to leave, and the error for its sender.
+#[derive(Debug)]
+pub(in crate::pipeline) struct LeakedSecret {
+    pub name: String,
+    pub error: ToolError,
+}
+
 /// Scanner for a request body. It checks each chunk before the chunk is sent.
 pub struct UploadScanner {
+    gate: EffectGate,
     known: Option<LeakDetector>,
     redactor: Redactor,
     /// The last chunk, after the end of the data before it.
@@ -45,7 +54,8 @@ impl UploadScanner {
     /// the data matches: then call [`EffectGate::approve_body`] and, if it succeeds, [`Self::allow_rule`].
     pub fn scan_chunk(&mut self, chunk: &[u8]) -> Result<Option<String>, ToolError> {
         if let Some(name) = self.known.as_mut().and_then(|known| known.scan_next(chunk)) {
-            return Err(refused_request("its body", &name));
+            let leak = refused_request("its body", name);
+            return Err(self.gate.report_leak(leak));
         }
         let left = OUTGOING_MAX.saturating_sub(self.passed);
         let scanned = chunk.get(..left.min(chunk.len())).unwrap_or_default();
@@ -83,6 +93,7 @@ impl EffectGate {
                 .contains(&question_key(&secret_form_reason(rule)))
         };
         UploadScanner {
+            gate: self.clone(),
             known: self.0.redactor.leak_detector(),
             redactor: self.0.redactor.clone(),
             tail: Vec::new(),
@@ -92,6 +103,22 @@ impl EffectGate {
                 .map(str::to_owned)
                 .filter(answered)
                 .collect(),
+        }
+    }
+
+    /// Raises an alarm if the secret in the body of a request is a canary. Returns the error.
+    fn report_leak(&self, leak: LeakedSecret) -> ToolError {
+        if !self.0.redactor.is_canary(&leak.name) {
+            return leak.error;
+        }
+        let subject = "the body of a request".to_owned();
+        match self.0.effect_recorder(subject) {
+            Ok(recorder) => {
+                let error = recorder.report_leak(CanaryDirection::Request, leak);
+                let _ = recorder.finish_effect(Some(error.code));
+                error
+            }
+            Err(error) => error,
         }
     }
 
@@ -159,19 +186,19 @@ impl Inner {
     }
 
     /// Fails if a prompt for the model contains a known secret.
-    pub(super) fn check_prompt(&self, prompt: &str) -> Result<(), ToolError> {
+    pub(super) fn check_prompt(&self, prompt: &str) -> Result<(), LeakedSecret> {
         let secret = self
             .redactor
             .leak_detector()
             .and_then(|mut detector| detector.scan_separately(prompt.as_bytes()));
         match secret {
-            Some(name) => Err(refused_request("its text", &name)),
+            Some(name) => Err(refused_request("its text", name)),
             None => Ok(()),
         }
     }
 
     /// Fails if the URL or a header of a request contains a known secret.
-    pub(super) fn check_request(&self, egress: OutgoingRequest<'_>) -> Result<(), ToolError> {
+    pub(super) fn check_request(&self, egress: OutgoingRequest<'_>) -> Result<(), LeakedSecret> {
         let Some(mut detector) = self.redactor.leak_detector() else {
             return Ok(());
         };
@@ -185,12 +212,12 @@ impl Inner {
         let spaced: Vec<u8> = spaced.collect();
         for text in [url.as_bytes(), &decoded, &spaced] {
             if let Some(name) = detector.scan_separately(text) {
-                return Err(refused_request("its URL", &name));
+                return Err(refused_request("its URL", name));
             }
         }
         for text in egress.headers {
             if let Some(name) = detector.scan_separately(text) {
-                return Err(refused_request("a header", &name));
+                return Err(refused_request("a header", name));
             }
         }
         Ok(())
@@ -203,28 +230,24 @@ pub(in crate::pipeline) fn check_arguments(
     granted: &[String],
     tool: &Tool,
     arguments: &Value,
-) -> Result<(), ToolError> {
+) -> Result<(), LeakedSecret> {
     let Some((argument, name)) = find_known_secret(redactor, granted, arguments) else {
         return Ok(());
     };
     let names_request =
         tool.definition.needs.hosts.iter().any(HostNeed::is_any) && arguments["url"].is_string();
     Err(match argument {
-        "url" if names_request => refused_request("its URL", &name),
-        "headers" if names_request => refused_request("a header", &name),
-        "body" if names_request => refused_request("its body", &name),
-        _ => refused_arguments("the call was not made", argument, &name),
+        "url" if names_request => refused_request("its URL", name),
+        "headers" if names_request => refused_request("a header", name),
+        "body" if names_request => refused_request("its body", name),
+        _ => refused_arguments("the call was not made", argument, name),
     })
 }
 
 /// Fails if a command contains a known secret, also in its environment or its input.
-pub(super) fn check_command(redactor: &Redactor, arguments: &Value) -> Result<(), ToolError> {
+pub(super) fn check_command(redactor: &Redactor, arguments: &Value) -> Result<(), LeakedSecret> {
     match find_known_secret(redactor, &[], arguments) {
-        Some((argument, name)) => Err(refused_arguments(
-            "the command was not run",
-            argument,
-            &name,
-        )),
+        Some((argument, name)) => Err(refused_arguments("the command was not run", argument, name)),
         None => Ok(()),
     }
 }
@@ -300,21 +323,25 @@ fn secret_form_reason(rule: &str) -> DecisionReason {
     }
 }
 
-fn refused_request(part: &str, name: &str) -> ToolError {
-    let name = crate::text::visible(name);
+fn refused_request(part: &str, secret: String) -> LeakedSecret {
+    let name = crate::text::visible(&secret);
     let message =
         format!("the request was not sent: {part} contains the value of the secret `{name}`");
     let remedy = format!(
         "declare `{name}` among the secrets of the tool, with the header and the host it is for, and send its \
          placeholder there"
     );
-    ToolError::new(ToolErrorCode::PolicyDenied, message)
+    let error = ToolError::new(ToolErrorCode::PolicyDenied, message)
         .with_details(json!({ "kind": "secret-in-request", "secret": name }))
-        .with_remedies([remedy])
+        .with_remedies([remedy]);
+    LeakedSecret {
+        name: secret,
+        error,
+    }
 }
 
-fn refused_arguments(what: &str, argument: &str, name: &str) -> ToolError {
-    let name = crate::text::visible(name);
+fn refused_arguments(what: &str, argument: &str, secret: String) -> LeakedSecret {
+    let name = crate::text::visible(&secret);
     let argument = crate::text::visible(crate::text::prefix(argument, 64));
     let message = format!("{what}: `{argument}` contains the value of the secret `{name}`");
     let remedies = [
@@ -325,9 +352,13 @@ fn refused_arguments(what: &str, argument: &str, name: &str) -> ToolError {
             "for a plugin, declare `{name}` among its secrets, with the header and the host it is for"
         ),
     ];
-    ToolError::new(ToolErrorCode::PolicyDenied, message)
+    let error = ToolError::new(ToolErrorCode::PolicyDenied, message)
         .with_details(
             json!({ "kind": "secret-in-arguments", "secret": name, "argument": argument }),
         )
-        .with_remedies(remedies)
+        .with_remedies(remedies);
+    LeakedSecret {
+        name: secret,
+        error,
+    }
 }

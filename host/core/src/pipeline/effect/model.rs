@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::json;
 
+use crate::audit::{CanaryDirection, EffectKind};
 use crate::backend::ToolAssessment;
 use crate::decision::{Decision, DecisionReason, PolicyEvaluation, PolicyLayer};
 use crate::error::{ToolError, ToolErrorCode};
@@ -51,6 +52,7 @@ impl Inner {
             Err(_) => "the model".to_owned(),
         };
         let mut recorder = self.effect_recorder(subject.clone())?;
+        recorder.describe_effect(|| EffectKind::Completion);
         let steps = async {
             let (tool, rights) = self.current_rights(&snapshot)?;
             if !rights.model {
@@ -61,7 +63,8 @@ impl Inner {
             }
             name?;
             self.check_prompt_limits(prompt)?;
-            self.check_prompt(prompt)?;
+            self.check_prompt(prompt)
+                .map_err(|leak| recorder.report_leak(CanaryDirection::Prompt, leak))?;
             let checked = self.wrap_effect(tool, json!({ "model": subject, "prompt": prompt }));
             let evaluation = self.evaluate_prompt(&stage, &checked);
             recorder.record_decision(&evaluation);
