@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::call::{Call, CallContext, CallObserver};
 use crate::error::{ToolError, ToolErrorCode};
-use crate::outcome::{Content, ContentLabel, Outcome, Receipt, ToolOutput};
+use crate::outcome::{Content, ContentLabel, DataClass, Outcome, Receipt, ToolOutput, TrustLevel};
 use crate::pipeline::ContentSource;
 
 mod tools;
@@ -86,6 +86,25 @@ pub struct OutcomeMessage {
     #[serde(default)]
     redactions: u32,
     receipt: Receipt,
+}
+
+impl OutcomeMessage {
+    /// Describes a call that ended with an error of mimir itself, and whose outcome another process has recorded.
+    pub fn failed(error: ToolError) -> Self {
+        Self {
+            output: None,
+            error: Some(error.into()),
+            label: ContentLabel {
+                trust: TrustLevel::System,
+                data_class: DataClass::Public,
+                origin: "mimir".to_owned(),
+            },
+            source: ContentSource::Other,
+            truncated: false,
+            redactions: 0,
+            receipt: Receipt::default(),
+        }
+    }
 }
 
 /// The output of a successful call.

@@ -1,0 +1,73 @@
+//! The port to calls that run in the background of a deployment: they survive the process that accepted them, and any
+//! process can ask for their state and result.
+
+use serde::{Deserialize, Serialize};
+
+use crate::backend::BoxFuture;
+use crate::call::Call;
+use crate::error::ToolError;
+use crate::outcome::Outcome;
+
+/// The phase of a background call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BackgroundPhase {
+    /// The call waits for a worker.
+    Queued,
+    /// A worker runs the call.
+    Running,
+    /// The call has ended, and its outcome can be read.
+    Done,
+    /// The call was cancelled before it ended.
+    Cancelled,
+}
+
+/// The state of a background call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BackgroundStatus {
+    /// The phase.
+    pub phase: BackgroundPhase,
+    /// The tool.
+    pub tool: String,
+    /// Time of creation, in milliseconds since 1970.
+    pub created_ms: u64,
+    /// Time of the last change, in milliseconds since 1970.
+    pub updated_ms: u64,
+    /// The last progress message.
+    pub message: Option<String>,
+    /// Time after the end for which the result is kept, in milliseconds.
+    pub lifetime_ms: u64,
+}
+
+/// Runs calls in the background.
+pub trait BackgroundCalls: Send + Sync {
+    /// Queues a call for a user in this role. The call's observer is not used. Returns the id of the background call,
+    /// which cannot be guessed. `owner` must be named to read or cancel it. If the queue is full, the error has
+    /// `details.retryAfterMs`.
+    fn create<'a>(
+        &'a self,
+        owner: &'a str,
+        call: Call,
+        role: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<String, ToolError>>;
+
+    /// Returns the state, or `None` if the owner has no such call or its result has expired.
+    fn status<'a>(
+        &'a self,
+        owner: &'a str,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<BackgroundStatus>, ToolError>>;
+
+    /// Returns the outcome of a call that has ended, or `None` if it has not or is unknown.
+    fn outcome<'a>(
+        &'a self,
+        owner: &'a str,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<Outcome>, ToolError>>;
+
+    /// Cancels a call. Returns false if the owner has no such call, or if it has ended.
+    fn cancel<'a>(&'a self, owner: &'a str, id: &'a str) -> BoxFuture<'a, Result<bool, ToolError>>;
+
+    /// Completes when the state of the call may have changed, or after a few seconds.
+    fn changed<'a>(&'a self, id: &'a str) -> BoxFuture<'a, ()>;
+}
