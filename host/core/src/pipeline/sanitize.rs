@@ -80,6 +80,7 @@ pub(super) fn sanitize(completed: CompletedRun, recorder: &CallRecorder) -> Clea
             Err(cut_error(error, limits.output_chars, &mut truncated))
         }
     };
+    recorder.report_masked_canaries(&masks);
     Clean {
         result,
         usage: raw.usage,

@@ -33,7 +33,7 @@ const TAIL_MAX: usize = 4 << 10;
 #[derive(Debug)]
 pub(in crate::pipeline) struct LeakedSecret {
     pub name: String,
-    pub error: ToolError,
+    pub error: Box<ToolError>,
 }
 
 /// Scanner for a request body. It checks each chunk before the chunk is sent.
@@ -109,7 +109,7 @@ impl EffectGate {
     /// Raises an alarm if the secret in the body of a request is a canary. Returns the error.
     fn report_leak(&self, leak: LeakedSecret) -> ToolError {
         if !self.0.redactor.is_canary(&leak.name) {
-            return leak.error;
+            return *leak.error;
         }
         let subject = "the body of a request".to_owned();
         match self.0.effect_recorder(subject) {
@@ -336,7 +336,7 @@ fn refused_request(part: &str, secret: String) -> LeakedSecret {
         .with_remedies([remedy]);
     LeakedSecret {
         name: secret,
-        error,
+        error: Box::new(error),
     }
 }
 
@@ -359,6 +359,6 @@ fn refused_arguments(what: &str, argument: &str, secret: String) -> LeakedSecret
         .with_remedies(remedies);
     LeakedSecret {
         name: secret,
-        error,
+        error: Box::new(error),
     }
 }
