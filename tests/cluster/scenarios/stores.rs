@@ -1,0 +1,183 @@
+//! Stores that are full, slow or gone: calls are refused with a code in bounded time, and work again afterwards.
+
+use serde_json::json;
+
+use super::*;
+use crate::history::{CallAttempt, TestTool};
+use crate::http::HttpTarget;
+
+/// Longest time until a call is refused, in milliseconds.
+const REFUSAL_MAX_MS: u64 = 15_000;
+
+/// Stream with which the test fills the servers.
+const FILLER: &str = "TEST_FILLER";
+
+/// A cluster, and the calls that were made in it.
+struct StoreRun {
+    cluster: ClusterDeployment,
+    runtime: tokio::runtime::Runtime,
+    start: Instant,
+    record: LoadRecord,
+}
+
+impl StoreRun {
+    fn start(plan: &ClusterPlan) -> Self {
+        let cluster = ClusterDeployment::start(plan, ClusterNetwork::Loopback).unwrap();
+        let runtime = runtime();
+        runtime.block_on(cluster.await_ready()).unwrap();
+        Self {
+            cluster,
+            runtime,
+            start: Instant::now(),
+            record: LoadRecord::default(),
+        }
+    }
+
+    /// Calls a tool once from some clients at once, at one front, so that the proxy's own answers are not seen.
+    fn call(&mut self, prefix: &'static str, tool: TestTool) -> Vec<CallAttempt> {
+        let plan = LoadPlan::single(prefix, tool, 8, 1);
+        let target: HttpTarget = self.cluster.front(0);
+        let start = self.start;
+        let load = async { RunningLoad::start(&plan, &target, start).finish().await };
+        let load = self.runtime.block_on(load).unwrap();
+        self.record.attempts.extend(load.attempts.clone());
+        load.attempts
+    }
+
+    /// Checks that all calls were refused in time, with a code.
+    fn assert_refused(&mut self, prefix: &'static str, tool: TestTool) {
+        for attempt in self.call(prefix, tool) {
+            let took = attempt.end_ms - attempt.start_ms;
+            let is_code = matches!(&attempt.answer, ClientAnswer::Failed { code, .. } if code == "UNAVAILABLE");
+            // A server that is not ready may refuse the request as such, but not the call of a client without an answer.
+            let is_status = matches!(&attempt.answer, ClientAnswer::Rejected(text) if text.starts_with("HTTP 503"));
+            assert!(
+                is_code || is_status,
+                "{attempt:#?}\n{}",
+                self.cluster.logs()
+            );
+            assert!(
+                took < REFUSAL_MAX_MS,
+                "{attempt:#?}\n{}",
+                self.cluster.logs()
+            );
+        }
+    }
+
+    fn assert_done(&mut self, prefix: &'static str, tool: TestTool) {
+        for attempt in self.call(prefix, tool) {
+            let is_done = matches!(attempt.answer, ClientAnswer::Done { .. });
+            assert!(is_done, "{attempt:#?}\n{}", self.cluster.logs());
+        }
+    }
+
+    fn await_ready(&self) {
+        self.runtime.block_on(self.cluster.await_ready()).unwrap();
+    }
+
+    /// Checks that nothing was half done.
+    fn finish(self) {
+        await_outcomes(&self.cluster);
+        let history = collect(&self.cluster, self.record, None);
+        print_summary(&history, self.start.elapsed().as_secs_f64());
+        assert_clean(&history, &self.cluster, &[]);
+    }
+}
+
+#[test]
+#[ignore = "needs nats-server and caddy: .ci/cluster"]
+fn stores_without_quorum_refuse_calls_until_they_are_back() {
+    let mut run = StoreRun::start(&ClusterPlan::default());
+    run.assert_done("before", TestTool::Effect);
+    for index in [1, 2] {
+        run.cluster.servers[index].kill();
+    }
+    run.assert_refused("minority", TestTool::Effect);
+    run.assert_refused("minority-read", TestTool::Read);
+    run.cluster.start_all().unwrap();
+    run.await_ready();
+    run.assert_done("quorum", TestTool::Effect);
+
+    for server in &mut run.cluster.servers {
+        server.kill();
+    }
+    run.assert_refused("none", TestTool::Effect);
+    run.cluster.start_all().unwrap();
+    run.await_ready();
+    run.assert_done("back", TestTool::Effect);
+    run.finish();
+}
+
+#[test]
+#[ignore = "needs nats-server and caddy: .ci/cluster"]
+fn stores_that_are_slow_answer_or_refuse_in_bounded_time() {
+    let mut run = StoreRun::start(&ClusterPlan::default());
+    // Each server runs a tenth of the time, at times of its own.
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let servers = std::mem::take(&mut run.cluster.servers);
+    std::thread::scope(|scope| {
+        let is_done = &done;
+        for (index, server) in servers.iter().enumerate() {
+            scope.spawn(move || {
+                let millis = Duration::from_millis;
+                while !is_done.load(std::sync::atomic::Ordering::SeqCst) {
+                    server.pause();
+                    std::thread::sleep(millis(90 + 7 * index as u64));
+                    server.resume();
+                    std::thread::sleep(millis(10));
+                }
+            });
+        }
+        for prefix in ["slow-1", "slow-2", "slow-3"] {
+            for attempt in run.call(prefix, TestTool::Effect) {
+                let is_answered = matches!(
+                    attempt.answer,
+                    ClientAnswer::Done { .. } | ClientAnswer::Failed { .. }
+                );
+                if !is_answered || attempt.end_ms - attempt.start_ms > 2 * REFUSAL_MAX_MS {
+                    is_done.store(true, std::sync::atomic::Ordering::SeqCst);
+                    panic!("{attempt:#?}\n{}", run.cluster.logs());
+                }
+            }
+        }
+        is_done.store(true, std::sync::atomic::Ordering::SeqCst);
+    });
+    run.cluster.servers = servers;
+    run.await_ready();
+    run.assert_done("fast", TestTool::Effect);
+    run.finish();
+}
+
+#[test]
+#[ignore = "needs nats-server and caddy: .ci/cluster"]
+fn stores_that_are_full_refuse_calls_until_there_is_space() {
+    let plan = ClusterPlan {
+        store_size: "64M",
+        ..ClusterPlan::default()
+    };
+    let mut run = StoreRun::start(&plan);
+    run.assert_done("before", TestTool::Effect);
+    let mut nats = run.cluster.nats().unwrap();
+    let stream = json!({"name": FILLER, "subjects": ["test.filler"], "storage": "file",
+        "num_replicas": 3, "retention": "limits", "discard": "new"});
+    nats.api(&format!("STREAM.CREATE.{FILLER}"), &stream)
+        .unwrap();
+    let mut stored = 0;
+    for size in [512 << 10, 16 << 10, 512] {
+        let block = vec![b'x'; size];
+        loop {
+            let answer = nats.request("test.filler", &block).unwrap();
+            if String::from_utf8_lossy(&answer.payload).contains("\"error\"") {
+                break;
+            }
+            stored += size;
+        }
+    }
+    println!("filled with {} KB", stored >> 10);
+    run.assert_refused("full", TestTool::Effect);
+    nats.api(&format!("STREAM.DELETE.{FILLER}"), &serde_json::Value::Null)
+        .unwrap();
+    run.await_ready();
+    run.assert_done("space", TestTool::Effect);
+    run.finish();
+}
