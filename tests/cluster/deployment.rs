@@ -23,7 +23,7 @@ const NATS_TIMEOUT: Duration = Duration::from_secs(10);
 /// The size and the settings of a cluster.
 #[derive(Debug, Clone)]
 pub struct ClusterPlan {
-    /// Number of NATS servers, each on a machine of its own.
+    /// Number of NATS servers, each on a machine of its own. 0 starts independent fronts without a cluster.
     pub servers: usize,
     /// Number of fronts, on the machines in turns.
     pub fronts: usize,
@@ -33,6 +33,8 @@ pub struct ClusterPlan {
     pub store_size: &'static str,
     /// Limit of the limited tool.
     pub calls_per_minute: Option<usize>,
+    /// True if each worker runs on a CPU of its own.
+    pub pinned: bool,
 }
 
 impl Default for ClusterPlan {
@@ -43,6 +45,7 @@ impl Default for ClusterPlan {
             workers: 3,
             store_size: "1G",
             calls_per_minute: None,
+            pinned: false,
         }
     }
 }
@@ -114,7 +117,9 @@ impl ClusterDeployment {
         let (fronts, workers) = (fronts?, workers?);
         let nodes: Vec<NodeFolder> = fronts.iter().chain(&workers).cloned().collect();
         // Each in its own workspace; the first one compiles for all.
-        admin.trust_tools()?;
+        if !nodes.is_empty() {
+            admin.trust_tools()?;
+        }
         std::thread::scope(|scope| {
             let trusting: Vec<_> = nodes
                 .iter()
@@ -131,7 +136,8 @@ impl ClusterDeployment {
         let route_ports = free_ports(plan.servers)?;
         let front_ports = free_ports(plan.fronts)?;
         let proxy_port = free_ports(1)?[0];
-        let machine = |index: usize| index % plan.servers + 1;
+        let machines = plan.servers.max(1);
+        let machine = |index: usize| index % machines + 1;
         let mut deployment = Self {
             servers: Vec::new(),
             fronts: Vec::new(),
@@ -141,7 +147,7 @@ impl ClusterDeployment {
                 folder.path(),
                 &logs,
                 proxy_port,
-                &front_addresses(network, &front_ports, plan.servers),
+                &front_addresses(network, &front_ports, machines),
             )?,
             network,
             proxy_port,
@@ -165,7 +171,7 @@ impl ClusterDeployment {
             if plan.workers > 0 {
                 arguments.push("--pool".to_owned());
             }
-            let process = deployment.node_process(node, machine, &logs, arguments);
+            let process = deployment.node_process(node, machine, &logs, arguments, None);
             deployment.fronts.push(process);
         }
         for (index, node) in workers.iter().enumerate() {
@@ -173,7 +179,8 @@ impl ClusterDeployment {
             let mut arguments = vec!["worker".to_owned()];
             arguments.extend(deployment.nats_arguments(machine));
             arguments.extend(["--capacity".to_owned(), "32".to_owned()]);
-            let process = deployment.node_process(node, machine, &logs, arguments);
+            let cpu = plan.pinned.then_some(index);
+            let process = deployment.node_process(node, machine, &logs, arguments, cpu);
             deployment.workers.push(process);
         }
         deployment.start_all()?;
@@ -189,12 +196,15 @@ impl ClusterDeployment {
         for process in self.workers.iter_mut().chain(&mut self.fronts) {
             process.start()?;
         }
-        self.proxy.start()
+        match self.fronts.is_empty() {
+            true => Ok(()),
+            false => self.proxy.start(),
+        }
     }
 
     fn await_servers(&self) -> Result<(), String> {
         let start = Instant::now();
-        loop {
+        while !self.servers.is_empty() {
             let answer = self.nats().and_then(|mut nats| nats.streams());
             match answer {
                 Ok(_) => return Ok(()),
@@ -208,6 +218,7 @@ impl ClusterDeployment {
                 Err(_) => std::thread::sleep(Duration::from_millis(100)),
             }
         }
+        Ok(())
     }
 
     /// Waits until each front can take calls, and all stores have all copies.
@@ -218,7 +229,10 @@ impl ClusterDeployment {
         }
         let ready = await_ready(&self.target(), "/readyz", START_TIMEOUT).await;
         ready.map_err(|error| format!("{error}\n{}", self.proxy.log_end()))?;
-        self.nats()?.await_streams(START_TIMEOUT)
+        match self.servers.is_empty() {
+            true => Ok(()),
+            false => self.nats()?.await_streams(START_TIMEOUT),
+        }
     }
 
     /// Returns the ends of the logs of fronts and workers.
@@ -251,9 +265,8 @@ impl ClusterDeployment {
     /// Connects to the first NATS server that answers.
     pub fn nats(&self) -> Result<NatsConnection, String> {
         let mut errors = Vec::new();
-        for (index, port) in self.server_ports.iter().enumerate() {
-            let address = format!("{}:{port}", self.network.address(index + 1));
-            match NatsConnection::connect(&address, NATS_TIMEOUT) {
+        for index in 0..self.server_ports.len() {
+            match self.nats_server(index) {
                 Ok(connection) => return Ok(connection),
                 Err(error) => errors.push(error),
             }
@@ -261,8 +274,18 @@ impl ClusterDeployment {
         Err(errors.join("; "))
     }
 
+    /// Connects to a NATS server.
+    pub fn nats_server(&self, index: usize) -> Result<NatsConnection, String> {
+        let address = self.network.address(index + 1);
+        let address = format!("{address}:{}", self.server_ports[index]);
+        NatsConnection::connect(&address, NATS_TIMEOUT)
+    }
+
     /// Returns the options for a process that connects to NATS: the server of its machine, or all on loopback.
-    fn nats_arguments(&self, machine: usize) -> [String; 2] {
+    fn nats_arguments(&self, machine: usize) -> Vec<String> {
+        if self.servers.is_empty() {
+            return Vec::new();
+        }
         let port = |index: usize| self.server_ports[index];
         let servers = match self.network {
             ClusterNetwork::Namespaces => format!("nats://127.0.0.1:{}", port(machine - 1)),
@@ -272,7 +295,7 @@ impl ClusterDeployment {
                 all.collect::<Vec<_>>().join(",")
             }
         };
-        ["--nats".to_owned(), servers]
+        vec!["--nats".to_owned(), servers]
     }
 
     /// Runs mimir as an administrator of the cluster, and returns its output.
@@ -289,10 +312,19 @@ impl ClusterDeployment {
         machine: usize,
         logs: &Path,
         arguments: Vec<String>,
+        cpu: Option<usize>,
     ) -> ManagedProcess {
         let (network, program, folder) = (self.network, self.program.clone(), node.clone());
         ManagedProcess::new(&node.name, machine, logs, move || {
-            let mut command = network.command(machine, &program.to_string_lossy());
+            let program = program.to_string_lossy();
+            let mut command = match cpu {
+                Some(cpu) => {
+                    let mut command = network.command(machine, "taskset");
+                    command.args(["-c", &cpu.to_string(), &program]);
+                    command
+                }
+                None => network.command(machine, &program),
+            };
             folder.prepare(&mut command);
             command.args(&arguments);
             command

@@ -21,11 +21,13 @@ pub enum TestTool {
     Untrusted,
     /// `guarded_effect`: asks if its session has read untrusted text; the clients of this tool cannot answer.
     Guarded,
+    /// `busy_work`: computes for some milliseconds. For figures only.
+    Work,
 }
 
 impl TestTool {
     /// All tools.
-    pub const ALL: [TestTool; 7] = [
+    pub const ALL: [TestTool; 8] = [
         TestTool::Read,
         TestTool::Write,
         TestTool::Effect,
@@ -33,6 +35,7 @@ impl TestTool {
         TestTool::Limited,
         TestTool::Untrusted,
         TestTool::Guarded,
+        TestTool::Work,
     ];
 
     /// Returns the name over MCP.
@@ -45,6 +48,7 @@ impl TestTool {
             TestTool::Limited => "limited_effect",
             TestTool::Untrusted => "untrusted_text",
             TestTool::Guarded => "guarded_effect",
+            TestTool::Work => "busy_work",
         }
     }
 

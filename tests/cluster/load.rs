@@ -219,6 +219,7 @@ impl LoadClient {
                 "content": format!("client {}\n", self.number),
             }),
             TestTool::Untrusted => json!({}),
+            TestTool::Work => json!({"rounds": 1000}),
             _ => {
                 // Some calls take their time, so that faults meet them before and after their effect.
                 let mut wait = |often: u64, most: u64| match self.random.once_in(often) {

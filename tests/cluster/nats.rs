@@ -11,6 +11,9 @@ use serde_json::{Value, json};
 /// The stream of the audit record.
 pub const AUDIT_STREAM: &str = "MIMIR_AUDIT";
 
+/// Time in which a server that can be reached greets.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// A message of a subject or a stream.
 #[derive(Debug, Clone)]
 pub struct NatsMessage {
@@ -40,14 +43,16 @@ pub struct NatsConnection {
 }
 
 impl NatsConnection {
-    /// Connects to a server without authentication.
+    /// Connects to a server without authentication. Requests may take `timeout`.
     pub fn connect(address: &str, timeout: Duration) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("{address}: {error}");
         let parsed = address
             .parse()
             .map_err(|error| format!("{address}: {error}"))?;
-        let stream = TcpStream::connect_timeout(&parsed, timeout).map_err(failed)?;
-        stream.set_read_timeout(Some(timeout)).map_err(failed)?;
+        let stream = TcpStream::connect_timeout(&parsed, CONNECT_TIMEOUT).map_err(failed)?;
+        stream
+            .set_read_timeout(Some(CONNECT_TIMEOUT))
+            .map_err(failed)?;
         stream.set_nodelay(true).map_err(failed)?;
         let mut connection = Self {
             stream: BufReader::new(stream),
@@ -62,11 +67,14 @@ impl NatsConnection {
         connection.write(format!("CONNECT {options}\r\nPING\r\n").as_bytes())?;
         loop {
             match connection.read_line()?.as_str() {
-                "PONG" => return Ok(connection),
+                "PONG" => break,
                 line if line.starts_with("-ERR") => return Err(format!("{address}: {line}")),
                 _ => {}
             }
         }
+        let stream = connection.stream.get_ref();
+        stream.set_read_timeout(Some(timeout)).map_err(failed)?;
+        Ok(connection)
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), String> {

@@ -11,6 +11,8 @@ use crate::load::{LoadPlan, LoadRecord, RunningLoad};
 use crate::network::ClusterNetwork;
 
 mod faults;
+mod figures;
+mod harness;
 mod planted;
 mod stores;
 

@@ -46,6 +46,19 @@ code: |
   export async function execute() { return "a text of a stranger"; }
 "#;
 
+/// A tool that computes.
+const WORK_TOOL: &str = r#"
+description: Computes for some time.
+runtime: javascript
+schema: {type: object, properties: {rounds: {type: integer}}, required: [rounds]}
+code: |
+  export async function execute(args) {
+    let sum = 0;
+    for (let round = 0; round < args.rounds; round += 1) sum = (sum * 31 + round) % 1000003;
+    return `${sum}`;
+  }
+"#;
+
 /// The folder of a node: its workspace, and the settings, grants and cache of its user.
 #[derive(Debug, Clone)]
 pub struct NodeFolder {
@@ -77,6 +90,7 @@ impl NodeFolder {
         for tool in script_tools() {
             let body = match tool {
                 TestTool::Untrusted => UNTRUSTED_TOOL,
+                TestTool::Work => WORK_TOOL,
                 _ => EFFECT_TOOL,
             };
             let text = format!("name: {}{body}", tool.name());
@@ -161,7 +175,7 @@ impl NodeFolder {
 fn script_tools() -> impl Iterator<Item = TestTool> {
     TestTool::ALL
         .into_iter()
-        .filter(|tool| tool.has_effect() || *tool == TestTool::Untrusted)
+        .filter(|tool| !tool.is_repeatable())
 }
 
 /// Returns the user's settings. `calls_per_minute` limits the limited tool.

@@ -1,0 +1,47 @@
+//! The harness itself: faults that do nothing would prove nothing.
+
+use serde_json::json;
+
+use super::*;
+
+#[test]
+#[ignore = "needs nats-server and network namespaces: .ci/cluster"]
+fn harness_cut_off_machine_cannot_be_reached_and_comes_back() {
+    let plan = ClusterPlan {
+        fronts: 0,
+        workers: 0,
+        ..ClusterPlan::default()
+    };
+    let network = network(plan.servers);
+    if network == ClusterNetwork::Loopback {
+        return;
+    }
+    let mut cluster = ClusterDeployment::start(&plan, network).unwrap();
+    let mut nats = cluster.nats_server(0).unwrap();
+    let stream =
+        json!({"name": "TEST", "subjects": ["test.>"], "storage": "file", "num_replicas": 3});
+    nats.api("STREAM.CREATE.TEST", &stream).unwrap();
+    nats.await_streams(SETTLE_TIMEOUT).unwrap();
+    let mut publish = |text: &str| {
+        let answer = nats.request("test.x", text.as_bytes()).unwrap();
+        let text = String::from_utf8_lossy(&answer.payload).into_owned();
+        assert!(text.contains("\"seq\""), "{text}");
+    };
+    publish("before");
+    network.set_connected(3, false).unwrap();
+    assert!(cluster.nats_server(2).is_err(), "machine 3 is not cut off");
+    // Two of three go on, once they have noticed.
+    publish("without machine 3");
+    network.set_connected(3, true).unwrap();
+    cluster.servers[1].kill();
+    cluster.nats_server(2).unwrap();
+    publish("without machine 2");
+    cluster.start_all().unwrap();
+    nats.await_streams(SETTLE_TIMEOUT).unwrap();
+    let texts: Vec<_> = nats.stream_messages("TEST").unwrap();
+    assert_eq!(texts.len(), 3, "{texts:?}");
+    cluster.servers[0].pause();
+    assert!(cluster.nats_server(0).is_err(), "server 1 is not paused");
+    cluster.servers[0].resume();
+    cluster.nats_server(0).unwrap();
+}
