@@ -30,8 +30,10 @@
 use std::io;
 
 mod batch;
+mod chain_verifier;
 mod chain_writer;
 mod entry;
+mod exported_log;
 mod file;
 mod follower;
 mod group_commit;
@@ -44,7 +46,9 @@ mod snapshot;
 mod tail;
 mod verify;
 
+pub use chain_verifier::ChainVerifier;
 pub use entry::AuditEntry;
+pub use exported_log::ExportedLog;
 pub use file::FileAuditSink;
 pub use follower::LogFollower;
 pub use hash::LineHash;

@@ -14,7 +14,7 @@ mod gaps;
 mod unchained_lines;
 mod walk;
 
-use walk::ChainWalk;
+pub(crate) use walk::ChainWalk;
 
 /// The kind of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -164,7 +164,7 @@ impl LinePosition {
 }
 
 /// A parsed line of the chain.
-struct ChainedLine {
+pub(crate) struct ChainedLine {
     position: LinePosition,
     seq: u64,
     prev: LineHash,
@@ -184,7 +184,7 @@ struct MaintenanceFields {
 }
 
 impl ChainedLine {
-    fn read(line: AuditLine<'_>) -> Option<Self> {
+    pub(crate) fn read(line: AuditLine<'_>) -> Option<Self> {
         // A last line without its line end counts as torn, whatever it contains.
         let link = ChainLink::read(line.bytes).filter(|_| line.ended)?;
         // Few lines are events of the log itself, so most lines are not parsed.

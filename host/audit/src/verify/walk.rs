@@ -17,7 +17,7 @@ struct TipCandidate {
 }
 
 /// The state of the verification.
-pub(super) struct ChainWalk {
+pub(crate) struct ChainWalk {
     head: Option<LogHead>,
     noted: Option<String>,
     remembered: Option<LogHead>,
@@ -39,7 +39,7 @@ pub(super) struct ChainWalk {
 }
 
 impl ChainWalk {
-    pub(super) fn new(
+    pub(crate) fn new(
         head: Option<LogHead>,
         noted: Option<String>,
         remembered: Option<LogHead>,
@@ -85,13 +85,18 @@ impl ChainWalk {
         });
     }
 
+    /// Accepts that the lines before `first` were removed.
+    pub(crate) fn keep_from(&mut self, first: u64) {
+        self.first_kept = self.first_kept.max(first);
+    }
+
     /// Handles a line that does not belong to the chain.
-    pub(super) fn add_unchained_line(&mut self, line: AuditLine<'_>) {
+    pub(crate) fn add_unchained_line(&mut self, line: AuditLine<'_>) {
         self.unchained.get_or_insert_default().push(line);
     }
 
     /// Handles a line of the chain.
-    pub(super) fn add_line(&mut self, line: ChainedLine) {
+    pub(crate) fn add_line(&mut self, line: ChainedLine) {
         self.lines += 1;
         self.first = Some(self.first.map_or(line.seq, |first| first.min(line.seq)));
         let noted = self.noted.as_deref();
@@ -263,7 +268,7 @@ impl ChainWalk {
     }
 
     /// Completes the verification at the end of the log.
-    pub(super) fn finish(mut self, head_state: HeadState) -> VerifyReport {
+    pub(crate) fn finish(mut self, head_state: HeadState) -> VerifyReport {
         let incomplete_line = self
             .unchained
             .take()

@@ -1,0 +1,191 @@
+//! The audit log of a cluster as the pipeline's sink.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mimir_audit::LineDraft;
+use mimir_core::audit::{AuditError, AuditEvent, AuditSink, EventKind};
+use mimir_core::backend::BoxFuture;
+use mimir_core::config::{AuditFailureMode, AuditSettings};
+use tokio::sync::oneshot;
+
+use super::line_queue::{LineFailure, LineKind, LineQueue, LineResult, LineWaiter, QueuedLine};
+use crate::node::HeldCalls;
+
+/// Maximum time until an announcement is stored. A call that is not announced in time does not run.
+const ANNOUNCEMENT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Maximum time until another line is stored. After an election, a stream has a leader again within some seconds.
+const RECORD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Records events on the chain of this process's node. All sinks of a node write one chain.
+#[derive(Clone)]
+pub struct ClusterAuditSink {
+    queue: Arc<LineQueue>,
+    held: Arc<HeldCalls>,
+    settings: AuditSettings,
+    /// The location of the log, for messages.
+    location: String,
+}
+
+impl ClusterAuditSink {
+    pub(crate) fn new(
+        queue: Arc<LineQueue>,
+        held: Arc<HeldCalls>,
+        settings: AuditSettings,
+        location: String,
+    ) -> Self {
+        Self {
+            queue,
+            held,
+            settings,
+            location,
+        }
+    }
+
+    fn error(&self, failure: LineFailure) -> AuditError {
+        AuditError {
+            place: self.location.clone(),
+            source: failure.into(),
+        }
+    }
+
+    /// Submits an event.
+    fn submit(&self, event: &AuditEvent, waiter: LineWaiter) -> Result<(), LineFailure> {
+        let kind = match event.event {
+            EventKind::Announced => LineKind::Announcement,
+            EventKind::Call => LineKind::Outcome,
+            own if own.is_own() => {
+                let text = "this kind of event is reserved for the log itself";
+                let text = text.to_owned();
+                return Err(LineFailure::NotStored(io::ErrorKind::InvalidInput, text));
+            }
+            _ => LineKind::Other,
+        };
+        let draft = LineDraft::new(event);
+        let draft =
+            draft.map_err(|error| LineFailure::NotStored(error.kind(), error.to_string()))?;
+        self.queue.submit(QueuedLine {
+            draft,
+            kind,
+            id: event.id.clone(),
+            held_under: self.held.node_of(&event.id),
+            waiter,
+        });
+        Ok(())
+    }
+
+    /// Submits an event and returns the receiver of its result.
+    fn submit_async(
+        &self,
+        event: &AuditEvent,
+    ) -> Result<oneshot::Receiver<LineResult>, LineFailure> {
+        let (sender, receiver) = oneshot::channel();
+        self.submit(event, LineWaiter::Task(sender))?;
+        Ok(receiver)
+    }
+
+    /// Applies `audit.onFailure` to a result. A call whose end is on record already is never recorded again.
+    fn apply_failure_mode(&self, result: LineResult) -> Result<(), AuditError> {
+        let Err(failure) = result else {
+            return Ok(());
+        };
+        let is_taken_over = failure == LineFailure::TakenOver;
+        let error = self.error(failure);
+        if is_taken_over || self.settings.on_failure == AuditFailureMode::Refuse {
+            return Err(error);
+        }
+        tracing::error!("an event was not recorded (audit.onFailure: run): {error}");
+        Ok(())
+    }
+}
+
+/// Waits for the result of a line.
+async fn wait_for_result(
+    submitted: Result<oneshot::Receiver<LineResult>, LineFailure>,
+    timeout: Duration,
+) -> LineResult {
+    match tokio::time::timeout(timeout, submitted?).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(_)) => Err(LineFailure::unreachable(
+            "this process is leaving the cluster",
+        )),
+        Err(_) => Err(no_answer(timeout)),
+    }
+}
+
+fn no_answer(timeout: Duration) -> LineFailure {
+    let text = format!(
+        "the event was not acknowledged within {} s; it may be recorded later",
+        timeout.as_secs()
+    );
+    LineFailure::NotStored(io::ErrorKind::TimedOut, text)
+}
+
+impl AuditSink for ClusterAuditSink {
+    fn ready(&self) -> Result<(), AuditError> {
+        match self.queue.failure() {
+            Some(failure) if self.settings.on_failure == AuditFailureMode::Refuse => {
+                Err(self.error(failure))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn record(&self, event: &AuditEvent) -> Result<(), AuditError> {
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        let result = self
+            .submit(event, LineWaiter::Thread(sender))
+            .and_then(|()| {
+                let wait = || receiver.recv_timeout(RECORD_TIMEOUT);
+                run_blocking(wait).unwrap_or_else(|_| Err(no_answer(RECORD_TIMEOUT)))
+            });
+        self.apply_failure_mode(result)
+    }
+
+    fn record_with_others<'a>(
+        &'a self,
+        event: &AuditEvent,
+    ) -> BoxFuture<'a, Result<(), AuditError>> {
+        let submitted = self.submit_async(event);
+        Box::pin(async move {
+            let result = wait_for_result(submitted, RECORD_TIMEOUT).await;
+            self.apply_failure_mode(result)
+        })
+    }
+
+    fn announce<'a>(&'a self, event: &AuditEvent) -> BoxFuture<'a, Result<(), AuditError>> {
+        let announcement = AuditEvent {
+            event: EventKind::Announced,
+            ok: true,
+            code: None,
+            // The outcome has them.
+            arguments: None,
+            ..event.clone()
+        };
+        let submitted = self.submit_async(&announcement);
+        Box::pin(async move {
+            let result = wait_for_result(submitted, ANNOUNCEMENT_TIMEOUT).await;
+            // Never run without an announcement, whatever `audit.onFailure` says: another process may run the call too.
+            result.map_err(|failure| self.error(failure))
+        })
+    }
+
+    fn is_remote(&self) -> bool {
+        true
+    }
+
+    fn wants_arguments(&self) -> bool {
+        self.settings.log_args
+    }
+}
+
+/// Waits without blocking the other tasks of this thread, if the runtime has several threads.
+fn run_blocking<T>(operation: impl FnOnce() -> T) -> T {
+    use tokio::runtime::{Handle, RuntimeFlavor};
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(operation),
+        _ => operation(),
+    }
+}

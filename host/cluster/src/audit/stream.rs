@@ -1,0 +1,233 @@
+//! Access to the stream of the audit log. All reads are answered by the leader of the stream, since a follower may lag
+//! behind.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::HeaderMap;
+use base64::Engine as _;
+use bytes::Bytes;
+use futures::{StreamExt as _, stream};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::log_message::AuditMessage;
+use super::{ClusterAuditError, WriterName};
+use crate::connection::ClusterConnection;
+use crate::request::{RequestError, code};
+use crate::{names, streams};
+
+/// Maximum time of one access.
+const ACCESS_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Number of messages that are requested at the same time.
+const READ_AHEAD: usize = 64;
+
+/// Header with the sequence that the last message of the subject must have.
+const EXPECTED_SEQUENCE_HEADER: &str = "Nats-Expected-Last-Subject-Sequence";
+
+/// Header with the name of the stream that must store the message.
+const EXPECTED_STREAM_HEADER: &str = "Nats-Expected-Stream";
+
+/// The stream of the audit log.
+#[derive(Clone)]
+pub(crate) struct AuditStream {
+    connection: ClusterConnection,
+    /// True if the stream is known to exist.
+    exists: Arc<tokio::sync::OnceCell<()>>,
+}
+
+/// The extent of the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct StreamExtent {
+    /// Sequence of the first message, or of the next one if there are none.
+    #[serde(rename = "first_seq")]
+    pub first: u64,
+    /// Sequence of the last message.
+    #[serde(rename = "last_seq")]
+    pub last: u64,
+    /// Number of messages.
+    pub messages: u64,
+    /// Number of bytes.
+    pub bytes: u64,
+}
+
+impl AuditStream {
+    pub(crate) fn new(connection: ClusterConnection) -> Self {
+        Self {
+            connection,
+            exists: Arc::default(),
+        }
+    }
+
+    /// Returns the connection.
+    pub(crate) fn connection(&self) -> &ClusterConnection {
+        &self.connection
+    }
+
+    /// Creates the stream if it does not exist.
+    async fn ensure_exists(&self) -> Result<(), RequestError> {
+        let create = || self.connection.ensure_stream(streams::audit_stream());
+        self.exists.get_or_try_init(create).await?;
+        Ok(())
+    }
+
+    /// Converts the error of a request.
+    pub(crate) fn error(&self, error: &RequestError) -> ClusterAuditError {
+        ClusterAuditError::from_request(&self.connection, error)
+    }
+
+    /// Appends a message to a writer's subject if the last message there has the sequence `expected` (0: none).
+    pub(crate) async fn append(
+        &self,
+        writer: &str,
+        mut headers: HeaderMap,
+        payload: Bytes,
+        expected: u64,
+    ) -> Result<u64, RequestError> {
+        self.ensure_exists().await?;
+        headers.insert(EXPECTED_SEQUENCE_HEADER, expected.to_string());
+        headers.insert(EXPECTED_STREAM_HEADER, names::AUDIT_STREAM);
+        let subject = names::audit_subject(writer);
+        let deadline = Instant::now() + ACCESS_TIMEOUT;
+        let stored = self
+            .connection
+            .publish_stored(subject, headers, payload, deadline);
+        Ok(stored.await?.seq)
+    }
+
+    /// Returns the last message of a writer.
+    pub(crate) async fn last_message(
+        &self,
+        writer: &str,
+    ) -> Result<Option<AuditMessage>, ClusterAuditError> {
+        let subject = names::audit_subject(writer);
+        self.get(&json!({"last_by_subj": subject})).await
+    }
+
+    /// Returns the first message of a writer with at least this sequence.
+    pub(crate) async fn next_message(
+        &self,
+        writer: &str,
+        sequence: u64,
+    ) -> Result<Option<AuditMessage>, ClusterAuditError> {
+        let subject = names::audit_subject(writer);
+        self.get(&json!({"seq": sequence.max(1), "next_by_subj": subject}))
+            .await
+    }
+
+    /// Returns the message with this sequence, whoever has written it.
+    pub(crate) async fn message(
+        &self,
+        sequence: u64,
+    ) -> Result<Option<AuditMessage>, ClusterAuditError> {
+        self.get(&json!({"seq": sequence})).await
+    }
+
+    /// Iterates over the messages of all writers from `first` to `last`, with `None` for missing ones.
+    pub(crate) fn messages(
+        &self,
+        first: u64,
+        last: u64,
+    ) -> impl futures::Stream<Item = (u64, Result<Option<AuditMessage>, ClusterAuditError>)> {
+        let reader = self.clone();
+        stream::iter(first.max(1)..=last)
+            .map(move |sequence| {
+                let reader = reader.clone();
+                async move { (sequence, reader.message(sequence).await) }
+            })
+            .buffered(READ_AHEAD)
+    }
+
+    /// Returns the extent of the stream, or `None` if it does not exist.
+    pub(crate) async fn extent(&self) -> Result<Option<StreamExtent>, ClusterAuditError> {
+        #[derive(Deserialize)]
+        struct StreamInfo {
+            state: StreamExtent,
+        }
+        let name = format!("STREAM.INFO.{}", names::AUDIT_STREAM);
+        let deadline = Instant::now() + ACCESS_TIMEOUT;
+        let info = self
+            .connection
+            .api::<StreamInfo>(&name, &Value::Null, deadline);
+        match info.await {
+            Ok(info) => Ok(Some(info.state)),
+            Err(error) if error.code() == Some(code::STREAM_NOT_FOUND) => Ok(None),
+            Err(error) => Err(self.error(&error)),
+        }
+    }
+
+    async fn get(&self, query: &Value) -> Result<Option<AuditMessage>, ClusterAuditError> {
+        let name = format!("STREAM.MSG.GET.{}", names::AUDIT_STREAM);
+        let deadline = Instant::now() + ACCESS_TIMEOUT;
+        let answer = self.connection.api::<MessageAnswer>(&name, query, deadline);
+        match answer.await {
+            Ok(answer) => self.decode(answer.message).map(Some),
+            Err(error)
+                if matches!(
+                    error.code(),
+                    Some(code::NO_MESSAGE | code::STREAM_NOT_FOUND)
+                ) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(self.error(&error)),
+        }
+    }
+
+    fn decode(&self, message: EncodedMessage) -> Result<AuditMessage, ClusterAuditError> {
+        let damaged = |text: &str| ClusterAuditError::Damaged {
+            sequence: message.seq,
+            text: text.to_owned(),
+        };
+        let decode = |text: &str| base64::engine::general_purpose::STANDARD.decode(text);
+        let payload = decode(&message.data).map_err(|_| damaged("its content is not base64"))?;
+        let headers = decode(&message.hdrs).map_err(|_| damaged("its headers are not base64"))?;
+        let writer = message
+            .subject
+            .strip_prefix(&names::audit_subject(""))
+            .ok_or_else(|| damaged("its subject is not the subject of a writer"))?;
+        Ok(AuditMessage {
+            writer: writer.to_owned(),
+            sequence: message.seq,
+            headers: parse_headers(&headers),
+            payload: payload.into(),
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct MessageAnswer {
+    message: EncodedMessage,
+}
+
+#[derive(Deserialize)]
+struct EncodedMessage {
+    subject: String,
+    seq: u64,
+    #[serde(default)]
+    hdrs: String,
+    #[serde(default)]
+    data: String,
+}
+
+/// Parses headers: a version line, then `NAME: VALUE` lines. Lines that are not valid are left out.
+fn parse_headers(bytes: &[u8]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let text = String::from_utf8_lossy(bytes);
+    for line in text.lines().skip(1) {
+        if let Some((name, value)) = line.split_once(':')
+            && let Ok(name) = name.parse::<async_nats::HeaderName>()
+            && let Ok(value) = value.trim().parse::<async_nats::HeaderValue>()
+        {
+            headers.append(name, value);
+        }
+    }
+    headers
+}
+
+/// Checks the name of a writer that came from outside.
+pub(crate) fn check_writer(writer: &str) -> Result<WriterName, ClusterAuditError> {
+    WriterName::parse(writer)
+}
