@@ -1,0 +1,285 @@
+//! A call at one worker, from the first message to the last frame.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use futures::future::{AbortHandle, Abortable, BoxFuture, FutureExt as _};
+use futures::stream::FuturesUnordered;
+use mimir_core::command::CommandStream;
+use mimir_core::wire::{ErrorMessage, OutcomeMessage};
+use mimir_core::{ApprovalAnswer, Call, Outcome, ToolError};
+use serde_json::Value;
+use tokio::time::{Instant, sleep_until};
+
+use super::PoolParts;
+use super::replies::{Reply, ReplyChannel};
+use crate::frames::{self, ControlMessage, PartJoiner, RequestMessage, WorkerFrame};
+use crate::names;
+use crate::node::NodeEntry;
+
+/// Time within which a worker sends the first frame, unless it is lost.
+const FIRST_FRAME_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Time without a frame after which the worker is asked whether it still runs the call.
+const SILENCE_TIMEOUT: Duration = Duration::from_millis(2500);
+
+/// Interval of further questions, and their maximum number. A worker that renews its lease but does not answer them has
+/// hung.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+const MAX_PROBES: u32 = 20;
+
+/// Remedy of a question for which the client has no approver.
+const CANNOT_ASK: &str = "the client cannot ask a person";
+
+/// The end of a call at one worker.
+pub(super) enum AttemptEnd {
+    /// The call has ended, and its outcome is on record.
+    Outcome(Box<Outcome>),
+    /// The worker has no capacity, or is draining. The call has not run and never will.
+    Busy(Duration),
+    /// The call has not run and never will.
+    NotRun,
+    /// The worker has stopped the call, and recorded it as cancelled.
+    Stopped,
+    /// The call has ended and is on record, but the result is lost.
+    Ended,
+    /// The lease of the worker has ended, or its node was closed: the audit log knows whether the call ran.
+    Lost,
+    /// The worker renews its lease, but does not answer.
+    Hung,
+}
+
+/// Tells the worker that nobody waits for the call any more, unless the call has ended.
+struct CancelGuard<'a> {
+    pool: &'a PoolParts,
+    control: String,
+    call: Option<String>,
+}
+
+impl Drop for CancelGuard<'_> {
+    fn drop(&mut self) {
+        if let Some(call) = self.call.take() {
+            self.pool
+                .send_later(self.control.clone(), &ControlMessage::Cancel { call });
+        }
+    }
+}
+
+/// The client's answers to questions of the call, each with the message for the worker.
+struct OpenQuestions<'a> {
+    call: &'a Call,
+    subject: String,
+    answers: FuturesUnordered<BoxFuture<'a, Option<ControlMessage>>>,
+    approvals: HashMap<u64, AbortHandle>,
+}
+
+impl<'a> OpenQuestions<'a> {
+    /// Asks the client's person.
+    fn ask(&mut self, id: u64, card: Box<mimir_core::Card>) {
+        let (handle, registration) = AbortHandle::new_pair();
+        self.approvals.insert(id, handle);
+        let approver = self.call.observer.approver();
+        let subject = self.subject.clone();
+        let answer = async move {
+            let answer = match approver {
+                Some(approver) => approver.ask(&card).await,
+                None => ApprovalAnswer::Unattended {
+                    remedy: CANNOT_ASK.to_owned(),
+                },
+            };
+            ControlMessage::Answer {
+                call: subject,
+                id,
+                answer,
+            }
+        };
+        let answer = Abortable::new(answer, registration).map(Result::ok);
+        self.answers.push(answer.boxed());
+    }
+
+    /// Withdraws a question.
+    fn withdraw(&mut self, id: u64) {
+        if let Some(handle) = self.approvals.remove(&id) {
+            handle.abort();
+        }
+    }
+
+    /// Forwards requests of an upstream server to the client.
+    fn forward(&mut self, id: u64, requests: Vec<RequestMessage>) {
+        let handler = self.call.observer.upstream_handler();
+        let subject = self.subject.clone();
+        let requests = requests.into_iter().map(Into::into).collect();
+        let answer = async move {
+            let answers: Result<Vec<Value>, ToolError> = match handler {
+                Some(handler) => handler.handle_requests(requests).await,
+                None => Err(ToolError::unavailable(
+                    "the client supports no such request",
+                )),
+            };
+            Some(ControlMessage::UpstreamAnswers {
+                call: subject,
+                id,
+                answers: answers.map_err(ErrorMessage::from),
+            })
+        };
+        self.answers.push(answer.boxed());
+    }
+}
+
+impl PoolParts {
+    /// Sends a call to a worker and waits for its end. Dropping the future cancels the call.
+    pub(super) async fn attempt(
+        &self,
+        worker: &NodeEntry,
+        call: &Call,
+        message: Vec<Bytes>,
+    ) -> AttemptEnd {
+        let mut replies = self.replies.open();
+        let control = names::worker_control(&worker.id);
+        let mut guard = CancelGuard {
+            pool: self,
+            control: control.clone(),
+            call: Some(replies.subject.clone()),
+        };
+        let sent = self.send_call(names::worker_calls(&worker.id), &replies, message);
+        if !sent.await {
+            return AttemptEnd::NotRun;
+        }
+        let end = self.receive(worker, call, &mut replies, control).await;
+        // A worker that does not answer may still run the call.
+        if !matches!(end, AttemptEnd::Lost | AttemptEnd::Hung) {
+            guard.call = None;
+        }
+        end
+    }
+
+    async fn send_call(
+        &self,
+        subject: String,
+        replies: &ReplyChannel,
+        message: Vec<Bytes>,
+    ) -> bool {
+        for part in message {
+            let reply = replies.subject.clone();
+            let client = self.connection.client();
+            let sent = client.publish_with_reply(subject.clone(), reply, part);
+            if let Err(error) = sent.await {
+                tracing::warn!(%error, "a call cannot be sent");
+                return false;
+            }
+        }
+        true
+    }
+
+    async fn receive(
+        &self,
+        worker: &NodeEntry,
+        call: &Call,
+        replies: &mut ReplyChannel,
+        control: String,
+    ) -> AttemptEnd {
+        let mut questions = OpenQuestions {
+            call,
+            subject: replies.subject.clone(),
+            answers: FuturesUnordered::new(),
+            approvals: HashMap::new(),
+        };
+        let nodes = self.node.nodes();
+        let mut joiner = PartJoiner::default();
+        let mut next_probe = Instant::now() + FIRST_FRAME_TIMEOUT;
+        let (mut probes, mut was_running) = (0, false);
+        loop {
+            tokio::select! {
+                biased;
+                reply = replies.next() => {
+                    let part = match reply {
+                        Reply::Part(part) => part,
+                        Reply::NotDelivered if was_running => continue,
+                        Reply::NotDelivered => return AttemptEnd::NotRun,
+                    };
+                    (probes, next_probe) = (0, Instant::now() + SILENCE_TIMEOUT);
+                    let message = match joiner.add(&part) {
+                        Ok(Some(message)) => message,
+                        Ok(None) => {
+                            was_running = true;
+                            continue;
+                        }
+                        Err(error) => {
+                            tracing::warn!(%error, "a frame of a worker is not valid");
+                            return AttemptEnd::Ended;
+                        }
+                    };
+                    let Some(frames) = frames::decode::<Vec<WorkerFrame>>(&message) else {
+                        // Sent by a newer version. The audit log knows the outcome.
+                        return AttemptEnd::Hung;
+                    };
+                    for frame in frames {
+                        if let Some(end) = apply_frame(frame, &mut questions, was_running) {
+                            return end;
+                        }
+                        was_running = true;
+                    }
+                }
+                Some(answer) = questions.answers.next(), if !questions.answers.is_empty() => {
+                    if let Some(answer) = answer {
+                        self.send(control.clone(), &answer).await;
+                    }
+                }
+                () = sleep_until(next_probe) => {
+                    // Frames do not need the shared state, so that a worker that sends them is not lost, even if all
+                    // leases have ended during an election.
+                    if nodes.get(&worker.id).is_none() {
+                        return AttemptEnd::Lost;
+                    }
+                    if probes >= MAX_PROBES {
+                        return AttemptEnd::Hung;
+                    }
+                    (probes, next_probe) = (probes + 1, Instant::now() + PROBE_INTERVAL);
+                    let call = replies.subject.clone();
+                    self.send(control.clone(), &ControlMessage::Probe { call }).await;
+                }
+            }
+        }
+    }
+}
+
+/// Applies a frame. Returns the end of the call if the frame is the last one.
+fn apply_frame(
+    frame: WorkerFrame,
+    questions: &mut OpenQuestions<'_>,
+    was_running: bool,
+) -> Option<AttemptEnd> {
+    let observer = &questions.call.observer;
+    match frame {
+        WorkerFrame::Running => {}
+        WorkerFrame::Progress(progress) => observer.progress(progress.into()),
+        WorkerFrame::Output { is_error, progress } => {
+            let stream = if is_error {
+                CommandStream::Stderr
+            } else {
+                CommandStream::Stdout
+            };
+            observer.output(stream, progress.into());
+        }
+        WorkerFrame::Log(line) => observer.log(line.into()),
+        WorkerFrame::Question { id, card } => questions.ask(id, card),
+        WorkerFrame::QuestionEnded { id } => questions.withdraw(id),
+        WorkerFrame::Upstream { id, requests } => questions.forward(id, requests),
+        WorkerFrame::Done(outcome) => {
+            let outcome: OutcomeMessage = *outcome;
+            return Some(AttemptEnd::Outcome(Box::new(outcome.into())));
+        }
+        WorkerFrame::Stopped => return Some(AttemptEnd::Stopped),
+        WorkerFrame::Closed => return Some(AttemptEnd::Lost),
+        WorkerFrame::Ended => return Some(AttemptEnd::Ended),
+        WorkerFrame::Busy { retry_after_ms } => {
+            return Some(AttemptEnd::Busy(Duration::from_millis(retry_after_ms)));
+        }
+        // A worker that has run the call and does not know it any more has been replaced.
+        WorkerFrame::NotRunning if was_running => return Some(AttemptEnd::Hung),
+        WorkerFrame::NotRunning => return Some(AttemptEnd::NotRun),
+    }
+    None
+}

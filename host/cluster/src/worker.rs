@@ -1,0 +1,452 @@
+//! A worker: runs the calls that servers of clients send to it, through the pipeline of this process.
+//!
+//! A worker runs as many calls as it has capacity for, and queues as many again. Further calls are refused at once, so
+//! that the server can choose another worker.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use mimir_core::backend::BoxFuture;
+use mimir_core::{Call, Outcome};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio::task::JoinHandle;
+
+use crate::connection::ClusterConnection;
+use crate::frames::{self, ControlMessage, PartTable, RemoteToolList, WorkerFrame};
+use crate::names;
+use crate::node::ClusterNode;
+
+mod call_run;
+mod ended_calls;
+mod observer;
+mod pipeline_runner;
+
+pub use pipeline_runner::PipelineRunner;
+
+use ended_calls::{EndedCall, EndedCalls};
+use observer::PendingAnswers;
+
+/// Time after which a server should try again that has found no capacity.
+const BUSY_RETRY: Duration = Duration::from_millis(50);
+
+/// Maximum number of calls that wait for a person, as a multiple of the capacity.
+const WAITING_FACTOR: usize = 16;
+
+/// Pause after a subscription has failed.
+const SUBSCRIBE_RETRY: Duration = Duration::from_millis(500);
+
+/// Runs calls.
+pub trait CallRunner: Send + Sync + 'static {
+    /// Runs a call for a user in this role. Dropping the future cancels the call, and records it as cancelled.
+    fn run<'a>(&'a self, call: Call, role: Option<&'a str>) -> BoxFuture<'a, Outcome>;
+
+    /// Ends a session.
+    fn end_session(&self, session: &str);
+
+    /// Returns the tools, with their digest.
+    fn catalogue(&self) -> RemoteToolList;
+}
+
+/// A worker. Clones share it.
+#[derive(Clone)]
+pub struct CallWorker(Arc<WorkerHandle>);
+
+/// Ends the tasks of the worker with its last clone.
+struct WorkerHandle {
+    parts: Arc<WorkerParts>,
+    tasks: [JoinHandle<()>; 2],
+}
+
+impl Drop for WorkerHandle {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+struct WorkerParts {
+    connection: ClusterConnection,
+    node: ClusterNode,
+    runner: Arc<dyn CallRunner>,
+    /// Runtime of the calls. The subscriptions are on that of the connection.
+    runtime: tokio::runtime::Handle,
+    capacity: usize,
+    slots: Arc<Semaphore>,
+    /// Number of accepted calls that wait for their first slot.
+    queued: AtomicUsize,
+    calls: Mutex<CallTable>,
+    /// Notified when a call has ended.
+    ended: Notify,
+    is_draining: AtomicBool,
+    /// Total number of accepted calls.
+    accepted: AtomicU64,
+}
+
+/// The calls that the worker knows, by their reply subject.
+#[derive(Default)]
+struct CallTable {
+    running: HashMap<String, Arc<ActiveCall>>,
+    ended: EndedCalls,
+}
+
+/// A call that the worker has accepted.
+struct ActiveCall {
+    /// Set when the call is to be stopped.
+    stop: watch::Sender<Option<StopReason>>,
+    answers: Arc<PendingAnswers>,
+    /// The server of the client, once the call is decoded.
+    front: Mutex<Option<FrontState>>,
+}
+
+/// The node id of the server of a client, and whether this process has seen its lease.
+enum FrontState {
+    Unseen(String),
+    Seen(String),
+}
+
+/// An accepted call that is not decoded yet.
+struct AcceptedCall {
+    message: Bytes,
+    reply: String,
+    /// The node id under which it was accepted.
+    node: String,
+    call: Arc<ActiveCall>,
+}
+
+/// Why a call is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StopReason {
+    /// The client no longer waits for it.
+    Cancelled,
+    /// The worker leaves.
+    Leaving,
+}
+
+/// Number of calls of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WorkerLoad {
+    /// Calls that run or wait.
+    pub calls: usize,
+    /// Maximum number of calls that run at a time.
+    pub capacity: usize,
+    /// Total number of accepted calls.
+    pub accepted: u64,
+}
+
+impl CallWorker {
+    /// Starts to accept calls for this node. Calls run on the current tokio runtime.
+    pub fn start(
+        connection: ClusterConnection,
+        node: ClusterNode,
+        runner: Arc<dyn CallRunner>,
+        capacity: u32,
+    ) -> Self {
+        let capacity = usize::try_from(capacity.max(1)).unwrap_or(1);
+        let parts = Arc::new(WorkerParts {
+            runtime: tokio::runtime::Handle::current(),
+            slots: Arc::new(Semaphore::new(capacity)),
+            queued: AtomicUsize::new(0),
+            calls: Mutex::default(),
+            ended: Notify::new(),
+            is_draining: AtomicBool::new(false),
+            accepted: AtomicU64::new(0),
+            connection,
+            node,
+            runner,
+            capacity,
+        });
+        let runtime = parts.connection.runtime().clone();
+        let tasks = [
+            runtime.spawn(Arc::clone(&parts).serve()),
+            runtime.spawn(Arc::clone(&parts).stop_abandoned()),
+        ];
+        Self(Arc::new(WorkerHandle { parts, tasks }))
+    }
+
+    /// Returns the number of calls.
+    pub fn load(&self) -> WorkerLoad {
+        WorkerLoad {
+            calls: self.0.parts.calls.lock().running.len(),
+            capacity: self.0.parts.capacity,
+            accepted: self.0.parts.accepted.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Accepts no further calls, and waits until the accepted ones have ended. Stops those that still run after
+    /// `timeout`. Returns the number of stopped calls.
+    pub async fn drain(&self, timeout: Duration) -> usize {
+        let parts = &self.0.parts;
+        parts.is_draining.store(true, Ordering::Release);
+        parts.node.set_draining(true);
+        if tokio::time::timeout(timeout, parts.wait_until_idle())
+            .await
+            .is_ok()
+        {
+            return 0;
+        }
+        let stopped = parts.stop_calls(|_| true, StopReason::Leaving);
+        parts.wait_until_idle().await;
+        stopped
+    }
+}
+
+impl WorkerParts {
+    /// Accepts calls until the connection ends.
+    async fn serve(self: Arc<Self>) {
+        loop {
+            let node = self.node.id();
+            let client = self.connection.client();
+            let calls = client.subscribe(names::worker_calls(&node)).await;
+            let control = client.subscribe(names::worker_control(&node)).await;
+            let (mut calls, mut control) = match (calls, control) {
+                (Ok(calls), Ok(control)) => (calls, control),
+                (Err(error), _) | (_, Err(error)) => {
+                    tracing::warn!(%error, "the worker cannot subscribe to calls");
+                    tokio::time::sleep(SUBSCRIBE_RETRY).await;
+                    continue;
+                }
+            };
+            let mut parts = PartTable::default();
+            let mut control_parts = PartTable::default();
+            let mut replaced = std::pin::pin!(self.wait_until_replaced(&node));
+            loop {
+                tokio::select! {
+                    () = &mut replaced => break,
+                    Some(message) = calls.next() => self.accept(message, &node, &mut parts),
+                    Some(message) = control.next() => self.control(message, &mut control_parts),
+                    else => return,
+                }
+            }
+        }
+    }
+
+    /// Waits until this process has another node id.
+    async fn wait_until_replaced(&self, node: &str) {
+        let mut changes = self.node.nodes().changes();
+        // The entry under the new id is a change.
+        while self.node.id() == node {
+            if changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Accepts or refuses a call.
+    fn accept(self: &Arc<Self>, message: async_nats::Message, node: &str, parts: &mut PartTable) {
+        let Some(reply) = message.reply.filter(|reply| names::is_call_reply(reply)) else {
+            return tracing::warn!("a call without a valid reply subject is ignored");
+        };
+        let joined = match parts.add(reply.as_str(), &message.payload) {
+            Ok(Some(joined)) => joined,
+            Ok(None) => return,
+            Err(error) => {
+                tracing::warn!(%error, "a call is refused");
+                return self.publish_later(reply.to_string(), &WorkerFrame::NotRunning);
+            }
+        };
+        let mut table = self.calls.lock();
+        let known = table.ended.get(&reply).cloned();
+        if let Some(known) = known {
+            drop(table);
+            return self.publish_parts_later(reply.to_string(), known.frames(self.max_payload()));
+        }
+        if table.running.contains_key(reply.as_str()) {
+            return;
+        }
+        let waiting = self.capacity.saturating_mul(WAITING_FACTOR);
+        let free = self.slots.available_permits() + self.capacity;
+        let is_busy = self.queued.load(Ordering::Relaxed) >= free
+            || table.running.len() >= waiting
+            || self.is_draining.load(Ordering::Acquire);
+        if is_busy {
+            drop(table);
+            let retry_after_ms = u64::try_from(BUSY_RETRY.as_millis()).unwrap_or(u64::MAX);
+            return self.publish_later(reply.to_string(), &WorkerFrame::Busy { retry_after_ms });
+        }
+        let call = Arc::new(ActiveCall {
+            stop: watch::Sender::new(None),
+            answers: Arc::default(),
+            front: Mutex::new(None),
+        });
+        table.running.insert(reply.to_string(), Arc::clone(&call));
+        let count = table.running.len();
+        drop(table);
+        self.queued.fetch_add(1, Ordering::Relaxed);
+        self.accepted.fetch_add(1, Ordering::Relaxed);
+        self.show_load(count);
+        let accepted = AcceptedCall {
+            message: joined,
+            reply: reply.to_string(),
+            node: node.to_owned(),
+            call,
+        };
+        self.runtime
+            .spawn(call_run::run(Arc::clone(self), accepted));
+    }
+
+    /// Handles a message about a call or a session.
+    fn control(self: &Arc<Self>, message: async_nats::Message, parts: &mut PartTable) {
+        // The parts of messages to this subject are told apart by their reply subject.
+        let sender = message.reply.as_ref().map_or("", |reply| reply.as_str());
+        let joined = match parts.add(sender, &message.payload) {
+            Ok(Some(joined)) => joined,
+            Ok(None) => return,
+            Err(error) => return tracing::warn!(%error, "a message to the worker is ignored"),
+        };
+        let Some(control) = frames::decode::<ControlMessage>(&joined) else {
+            return;
+        };
+        match control {
+            ControlMessage::Cancel { call } => match self.find(&call) {
+                Some(active) => {
+                    active.stop.send_replace(Some(StopReason::Cancelled));
+                }
+                None => self.calls.lock().ended.refuse(&call),
+            },
+            ControlMessage::Probe { call } => self.probe(call),
+            ControlMessage::Answer { call, id, answer } => {
+                if let Some(active) = self.find(&call) {
+                    active.answers.answer(id, answer);
+                }
+            }
+            ControlMessage::UpstreamAnswers { call, id, answers } => {
+                if let Some(active) = self.find(&call) {
+                    let answers = answers.map_err(Into::into);
+                    active.answers.answer_upstream(id, answers);
+                }
+            }
+            ControlMessage::EndSession { session } => {
+                let runner = Arc::clone(&self.runner);
+                self.runtime
+                    .spawn(async move { runner.end_session(&session) });
+            }
+            ControlMessage::ListTools => {
+                let Some(reply) = message.reply else { return };
+                let parts = Arc::clone(self);
+                self.runtime.spawn(async move {
+                    let catalogue = parts.runner.catalogue();
+                    let encoded = parts.encode(&catalogue);
+                    parts.publish(&reply, encoded).await;
+                });
+            }
+        }
+    }
+
+    /// Answers whether a call runs. From then on, a call that was never received is refused.
+    fn probe(self: &Arc<Self>, call: String) {
+        if !names::is_call_reply(&call) {
+            return;
+        }
+        let mut table = self.calls.lock();
+        if table.running.contains_key(&call) {
+            drop(table);
+            return self.publish_later(call, &WorkerFrame::Running);
+        }
+        match table.ended.get(&call).cloned() {
+            Some(ended) => {
+                drop(table);
+                self.publish_parts_later(call, ended.frames(self.max_payload()));
+            }
+            None => {
+                table.ended.refuse(&call);
+                drop(table);
+                self.publish_later(call, &WorkerFrame::NotRunning);
+            }
+        }
+    }
+
+    fn find(&self, reply: &str) -> Option<Arc<ActiveCall>> {
+        self.calls.lock().running.get(reply).cloned()
+    }
+
+    /// Stops the calls of servers whose lease has ended, because their clients no longer wait.
+    async fn stop_abandoned(self: Arc<Self>) {
+        let view = self.node.nodes();
+        let mut changes = view.changes();
+        while changes.changed().await.is_ok() {
+            // The server may have sent the call before this process has seen its entry.
+            let is_gone = |call: &ActiveCall| {
+                let mut front = call.front.lock();
+                match &*front {
+                    Some(FrontState::Unseen(id)) if view.get(id).is_some() => {
+                        *front = Some(FrontState::Seen(id.clone()));
+                        false
+                    }
+                    Some(FrontState::Seen(id)) => view.get(id).is_none(),
+                    _ => false,
+                }
+            };
+            self.stop_calls(is_gone, StopReason::Cancelled);
+        }
+    }
+
+    /// Stops the calls that `selects` returns true for. Returns their number.
+    fn stop_calls(&self, selects: impl Fn(&ActiveCall) -> bool, reason: StopReason) -> usize {
+        let table = self.calls.lock();
+        let selected = table.running.values().filter(|call| selects(call));
+        selected
+            .map(|call| call.stop.send_replace(Some(reason)))
+            .count()
+    }
+
+    async fn wait_until_idle(&self) {
+        loop {
+            let ended = self.ended.notified();
+            tokio::pin!(ended);
+            // Registered before the check, so that no end is missed.
+            ended.as_mut().enable();
+            if self.calls.lock().running.is_empty() {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    /// Removes a call that has ended. Later probes get `ended`.
+    fn end(&self, reply: &str, ended: EndedCall) {
+        let mut table = self.calls.lock();
+        table.running.remove(reply);
+        table.ended.insert(reply, ended);
+        let count = table.running.len();
+        drop(table);
+        self.show_load(count);
+        self.ended.notify_waiters();
+    }
+
+    fn show_load(&self, calls: usize) {
+        self.node
+            .set_in_flight(u32::try_from(calls).unwrap_or(u32::MAX));
+    }
+
+    fn max_payload(&self) -> usize {
+        self.connection.client().max_payload()
+    }
+
+    fn encode(&self, message: &impl serde::Serialize) -> Vec<Bytes> {
+        frames::encode(message, self.max_payload())
+    }
+
+    async fn publish(&self, subject: &str, parts: Vec<Bytes>) {
+        for part in parts {
+            let sent = self.connection.client().publish(subject.to_owned(), part);
+            if let Err(error) = sent.await {
+                return tracing::warn!(%error, "a frame of a call cannot be sent");
+            }
+        }
+    }
+
+    fn publish_later(self: &Arc<Self>, subject: String, frame: &WorkerFrame) {
+        let encoded = self.encode(&[frame]);
+        self.publish_parts_later(subject, encoded);
+    }
+
+    fn publish_parts_later(self: &Arc<Self>, subject: String, encoded: Vec<Bytes>) {
+        let parts = Arc::clone(self);
+        let runtime = self.connection.runtime();
+        runtime.spawn(async move { parts.publish(&subject, encoded).await });
+    }
+}

@@ -1,0 +1,195 @@
+//! A call on a worker, from its acceptance to its last frame.
+
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use mimir_core::call::CallObserver;
+use mimir_core::wire::OutcomeMessage;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+
+use super::ended_calls::EndedCall;
+use super::observer::{CallSlot, FrameQueue, WorkerObserver};
+use super::{AcceptedCall, ActiveCall, FrontState, StopReason, WorkerParts};
+use crate::frames::{self, HEARTBEAT, WorkerCall, WorkerFrame};
+
+/// Time after which the first frame is sent. Most calls have ended until then, and need one frame only.
+const FIRST_FRAME: Duration = Duration::from_millis(50);
+
+/// Maximum number of frames in one message.
+const MAX_BATCH: usize = 64;
+
+/// The end of a run.
+enum RunEnd {
+    Done(Box<OutcomeMessage>),
+    Stopped(StopReason),
+    /// Another process has closed the node.
+    Closed,
+}
+
+/// Runs a call and sends its frames. If the run panics, the server learns that the call has ended.
+pub(super) async fn run(worker: Arc<WorkerParts>, accepted: AcceptedCall) {
+    let reply = accepted.reply.clone();
+    let run = AssertUnwindSafe(run_accepted(Arc::clone(&worker), accepted));
+    if run.catch_unwind().await.is_err() {
+        tracing::error!("a call has ended unexpectedly");
+        let ended = worker.encode(&[WorkerFrame::Ended]);
+        worker.end(&reply, EndedCall::Forgotten);
+        worker.publish(&reply, ended).await;
+    }
+}
+
+async fn run_accepted(worker: Arc<WorkerParts>, accepted: AcceptedCall) {
+    let mut queue_place = QueuePlace(Some(&*worker));
+    let AcceptedCall {
+        message,
+        reply,
+        node,
+        call: active,
+    } = accepted;
+    let Some(message) = frames::decode::<WorkerCall>(&message) else {
+        // Sent by another version: its server chooses another worker.
+        drop(queue_place);
+        let refused = worker.encode(&[WorkerFrame::NotRunning]);
+        worker.end(&reply, EndedCall::Refused);
+        return worker.publish(&reply, refused).await;
+    };
+    *active.front.lock() = Some(FrontState::Unseen(message.front.clone()));
+    let (queue, frames) = FrameQueue::new();
+    let slot = Arc::new(CallSlot::new(Arc::clone(&worker.slots)));
+    let observer = WorkerObserver::new(&message, queue.clone(), &active.answers, &slot);
+    let observer: Arc<dyn CallObserver> = Arc::new(observer);
+    let request_id = message.call.context.request_id.clone();
+    let hold = worker.node.accept_call(&node, request_id.as_str());
+    let role = message.call.role.clone();
+    let call = message.call.into_call(observer);
+    let outcome = async {
+        slot.take().await;
+        queue_place.leave();
+        worker.runner.run(call, role.as_deref()).await
+    };
+    let forward = ForwardedFrames {
+        worker: &worker,
+        reply: &reply,
+        queue,
+        frames,
+    };
+    let (end, last) = match hold {
+        Some(hold) => forward.until(outcome, hold.closed(), &active).await,
+        None => (RunEnd::Closed, Vec::new()),
+    };
+    finish(&worker, &reply, end, last).await;
+}
+
+/// The place of a call among those that wait for their first slot.
+struct QueuePlace<'a>(Option<&'a WorkerParts>);
+
+impl QueuePlace<'_> {
+    fn leave(&mut self) {
+        if let Some(worker) = self.0.take() {
+            worker.queued.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for QueuePlace<'_> {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// Sends the last frames, and stores them.
+async fn finish(worker: &WorkerParts, reply: &str, end: RunEnd, mut last: Vec<WorkerFrame>) {
+    let (frame, ended) = match end {
+        RunEnd::Done(outcome) => (WorkerFrame::Done(outcome), None),
+        RunEnd::Stopped(_) => (WorkerFrame::Stopped, Some(EndedCall::Stopped)),
+        RunEnd::Closed => (WorkerFrame::Closed, Some(EndedCall::Closed)),
+    };
+    last.push(frame);
+    let encoded = worker.encode(&last);
+    worker.publish(reply, encoded.clone()).await;
+    worker.end(reply, ended.unwrap_or(EndedCall::Done(encoded)));
+}
+
+/// Publishes the frames of one call.
+struct ForwardedFrames<'a> {
+    worker: &'a WorkerParts,
+    reply: &'a str,
+    queue: FrameQueue,
+    frames: mpsc::UnboundedReceiver<WorkerFrame>,
+}
+
+impl ForwardedFrames<'_> {
+    /// Publishes frames until the call has ended. Returns its end, and the frames that are not published yet.
+    async fn until(
+        mut self,
+        outcome: impl Future<Output = mimir_core::Outcome>,
+        closed: impl Future<Output = ()>,
+        active: &ActiveCall,
+    ) -> (RunEnd, Vec<WorkerFrame>) {
+        let mut stop = active.stop.subscribe();
+        let mut heartbeat = interval_at(Instant::now() + FIRST_FRAME, HEARTBEAT);
+        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut closed = pin!(closed);
+        // On the heap, so that it can be dropped before the last frame is sent.
+        let mut outcome = Box::pin(outcome);
+        let end = loop {
+            tokio::select! {
+                biased;
+                outcome = &mut outcome => {
+                    // The outcome of a call of a closed node is not the one on record.
+                    let is_closed = closed.as_mut().now_or_never().is_some();
+                    break if is_closed {
+                        RunEnd::Closed
+                    } else {
+                        RunEnd::Done(Box::new(outcome.into()))
+                    };
+                }
+                () = &mut closed => break RunEnd::Closed,
+                reason = wait_for_stop(&mut stop) => break RunEnd::Stopped(reason),
+                Some(frame) = self.frames.recv() => {
+                    let batch = self.batch(Some(frame));
+                    let encoded = self.worker.encode(&batch);
+                    self.worker.publish(self.reply, encoded).await;
+                }
+                _ = heartbeat.tick() => {
+                    let encoded = self.worker.encode(&[WorkerFrame::Running]);
+                    self.worker.publish(self.reply, encoded).await;
+                }
+            }
+        };
+        // Records a stopped call as cancelled.
+        drop(outcome);
+        let last = self.batch(None);
+        (end, last)
+    }
+
+    /// Returns this frame and those that wait.
+    fn batch(&mut self, first: Option<WorkerFrame>) -> Vec<WorkerFrame> {
+        let max = match first {
+            Some(_) => MAX_BATCH,
+            None => usize::MAX,
+        };
+        let mut batch: Vec<WorkerFrame> = first.into_iter().collect();
+        while batch.len() < max
+            && let Ok(frame) = self.frames.try_recv()
+        {
+            batch.push(frame);
+        }
+        self.queue.taken(batch.len());
+        batch
+    }
+}
+
+async fn wait_for_stop(stop: &mut tokio::sync::watch::Receiver<Option<StopReason>>) -> StopReason {
+    let reason = stop.wait_for(Option::is_some).await.map(|reason| *reason);
+    // The sender lives as long as the call.
+    match reason {
+        Ok(reason) => reason.unwrap_or(StopReason::Cancelled),
+        Err(_) => std::future::pending().await,
+    }
+}

@@ -1,0 +1,371 @@
+//! Workers and servers of clients in one process, each with a connection of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime};
+
+use mimir_cluster::{
+    CallRunner, CallWorker, ClusterAuditSink, ClusterConnection, ClusterNode, ConnectionOptions,
+    NodeDescription, NodeRole, NodeWorkspace, PoolOptions, RemoteToolList, WorkerLoad, WorkerPool,
+};
+use mimir_core::audit::{AuditEvent, AuditSink as _, EventKind};
+use mimir_core::backend::BoxFuture;
+use mimir_core::call::{CallObserver, CallProgress, LogLevel, LogLine};
+use mimir_core::command::CommandStream;
+use mimir_core::config::AuditSettings;
+use mimir_core::wire::OutcomeMessage;
+use mimir_core::{
+    ApprovalAnswer, Approver, Call, CallContext, Card, Outcome, ToolError, ToolErrorCode,
+};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::nats_server::NatsServer;
+
+/// Returns a call in a session of its own.
+pub fn call(tool: &str, arguments: Value) -> Call {
+    Call::new(tool, arguments, CallContext::new_session(SystemTime::now()))
+}
+
+/// Waits until a condition holds.
+pub async fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let wait = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let waited = tokio::time::timeout(crate::PATIENCE, wait).await;
+    assert!(waited.is_ok(), "{what}: not within {:?}", crate::PATIENCE);
+}
+
+async fn connect(server: &NatsServer) -> ClusterConnection {
+    let options = ConnectionOptions {
+        servers: server.url(),
+        ..ConnectionOptions::default()
+    };
+    ClusterConnection::connect(options).await.unwrap()
+}
+
+fn description(role: NodeRole, capacity: u32) -> NodeDescription {
+    NodeDescription {
+        role,
+        host: "test".to_owned(),
+        workspace: Some(NodeWorkspace {
+            name: "main".to_owned(),
+            facts: Default::default(),
+        }),
+        labels: Default::default(),
+        capacity,
+        tools: None,
+    }
+}
+
+/// A process that runs calls.
+pub struct Worker {
+    pub worker: CallWorker,
+    pub node: ClusterNode,
+    pub runner: Arc<FakeRunner>,
+    runtime: Option<tokio::runtime::Runtime>,
+}
+
+impl Worker {
+    pub async fn start(server: &NatsServer, capacity: u32) -> Self {
+        let connection = connect(server).await;
+        let description = description(NodeRole::Worker, capacity);
+        let node = ClusterNode::start(connection.clone(), description)
+            .await
+            .unwrap();
+        let runner = Arc::new(FakeRunner::new(node.audit_sink(AuditSettings::default())));
+        // Of its own, so that all its tasks can be ended at once.
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let entered = runtime.enter();
+        let shared = Arc::clone(&runner) as Arc<dyn CallRunner>;
+        let worker = CallWorker::start(connection, node.clone(), shared, capacity);
+        drop(entered);
+        Self {
+            worker,
+            node,
+            runner,
+            runtime: Some(runtime),
+        }
+    }
+
+    pub fn load(&self) -> WorkerLoad {
+        self.worker.load()
+    }
+
+    pub async fn wait_for(&self, what: &str, condition: impl Fn(&FakeRunner) -> bool) {
+        eventually(what, || condition(&self.runner)).await;
+    }
+
+    pub async fn wait_until_idle(&self) {
+        eventually("the worker is idle", || self.load().calls == 0).await;
+    }
+
+    /// Ends everything of this process that others could notice, without a word.
+    pub fn lose(mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// A process that serves clients.
+pub struct Front {
+    pub pool: WorkerPool,
+    pub node: ClusterNode,
+}
+
+impl Front {
+    pub async fn start(server: &NatsServer) -> Self {
+        let connection = connect(server).await;
+        let description = description(NodeRole::Front, 0);
+        let node = ClusterNode::start(connection.clone(), description)
+            .await
+            .unwrap();
+        let options = PoolOptions {
+            workspace: "main".to_owned(),
+            allow_any_content: false,
+            labels: Arc::new(|_| Default::default()),
+        };
+        let pool = WorkerPool::start(connection, node.clone(), options)
+            .await
+            .unwrap();
+        Self { pool, node }
+    }
+}
+
+/// Returns all lines of the audit log.
+pub async fn read_audit(server: &NatsServer) -> Vec<Value> {
+    let client = async_nats::connect(server.url()).await.unwrap();
+    let jetstream = async_nats::jetstream::new(client);
+    let stream = jetstream.get_stream("MIMIR_AUDIT").await.unwrap();
+    let info = stream.get_info().await.unwrap();
+    let mut lines = Vec::new();
+    for sequence in info.state.first_sequence..=info.state.last_sequence {
+        let message = stream.get_raw_message(sequence).await.unwrap();
+        let text = String::from_utf8(message.payload.to_vec()).unwrap();
+        lines.extend(text.lines().map(|line| serde_json::from_str(line).unwrap()));
+    }
+    lines
+}
+
+/// An observer that records all reports, and whose person answers through [`Self::answer`].
+pub struct TestObserver {
+    pub reports: Mutex<Vec<String>>,
+    asked: watch::Sender<bool>,
+    answer: watch::Sender<Option<ApprovalAnswer>>,
+}
+
+impl Default for TestObserver {
+    fn default() -> Self {
+        Self {
+            reports: Mutex::default(),
+            asked: watch::Sender::new(false),
+            answer: watch::Sender::new(None),
+        }
+    }
+}
+
+impl TestObserver {
+    pub async fn wait_until_asked(&self) {
+        self.asked
+            .subscribe()
+            .wait_for(|asked| *asked)
+            .await
+            .unwrap();
+    }
+
+    pub fn answer(&self, answer: ApprovalAnswer) {
+        self.answer.send_replace(Some(answer));
+    }
+}
+
+impl CallObserver for TestObserver {
+    fn progress(&self, progress: CallProgress) {
+        self.reports.lock().push(progress.done.to_string());
+    }
+
+    fn output(&self, stream: CommandStream, progress: CallProgress) {
+        let text = progress.message.unwrap_or_default();
+        assert_eq!(stream == CommandStream::Stderr, text == "err");
+        self.reports.lock().push(text);
+    }
+
+    fn log(&self, line: LogLine) {
+        assert_eq!(line.level, LogLevel::Warn);
+        self.reports.lock().push(line.text);
+    }
+
+    fn approver(&self) -> Option<&dyn Approver> {
+        Some(self)
+    }
+}
+
+impl Approver for TestObserver {
+    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(async move {
+            assert_eq!(card.tool, "ask");
+            self.asked.send_replace(true);
+            let mut answers = self.answer.subscribe();
+            let answer = answers.wait_for(Option::is_some).await.unwrap();
+            answer.clone().unwrap()
+        })
+    }
+}
+
+/// Runs calls like a pipeline would: announces those that write, and records all outcomes.
+pub struct FakeRunner {
+    audit: ClusterAuditSink,
+    gate: watch::Sender<bool>,
+    /// Number of runs, of runs of `write` that passed the gate, and of runs that were dropped.
+    pub runs: AtomicU32,
+    pub writes: AtomicU32,
+    pub dropped: AtomicU32,
+}
+
+struct DropCounter<'a>(Option<&'a AtomicU32>);
+
+impl Drop for DropCounter<'_> {
+    fn drop(&mut self) {
+        if let Some(count) = self.0 {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl FakeRunner {
+    fn new(audit: ClusterAuditSink) -> Self {
+        Self {
+            audit,
+            gate: watch::Sender::new(false),
+            runs: AtomicU32::new(0),
+            writes: AtomicU32::new(0),
+            dropped: AtomicU32::new(0),
+        }
+    }
+
+    pub fn open_gate(&self) {
+        self.gate.send_replace(true);
+    }
+
+    async fn pass_gate(&self) {
+        self.gate.subscribe().wait_for(|open| *open).await.unwrap();
+    }
+
+    fn text(text: &str) -> Value {
+        json!({"output": {"content": [{"type": "text", "text": text}]}})
+    }
+
+    async fn execute(&self, call: &Call, role: Option<&str>) -> Value {
+        let observer = &call.observer;
+        match call.tool.as_str() {
+            "echo" => Self::text(call.arguments["text"].as_str().unwrap_or_default()),
+            "fail" => {
+                let mut error = ToolError::new(ToolErrorCode::InvalidPath, "outside");
+                error = error.with_details(json!({"path": "../x", "role": role}));
+                let error = error.with_remedies(["choose another path".to_owned()]);
+                let message = OutcomeMessage::failed(error);
+                serde_json::to_value(message).unwrap()
+            }
+            "report" => {
+                let progress = |done, message: Option<&str>| CallProgress {
+                    done,
+                    total: None,
+                    message: message.map(str::to_owned),
+                };
+                (0..200).for_each(|number| observer.progress(progress(number, None)));
+                observer.output(CommandStream::Stdout, progress(1, Some("out")));
+                observer.output(CommandStream::Stderr, progress(1, Some("err")));
+                observer.log(LogLine {
+                    level: LogLevel::Warn,
+                    text: "log".to_owned(),
+                });
+                Self::text("reported")
+            }
+            "ask" => match observer.approver() {
+                Some(approver) => {
+                    let answer = approver.ask(&card()).await;
+                    Self::text(answer.as_str())
+                }
+                None => Self::text("cannot ask"),
+            },
+            "hang" => std::future::pending().await,
+            "gate" | "write" => {
+                self.pass_gate().await;
+                Self::text("passed")
+            }
+            other => panic!("unknown tool {other}"),
+        }
+    }
+}
+
+fn card() -> Card {
+    let card = json!({
+        "fingerprint": "00", "tool": "ask", "source": "built-in", "location": "built-in", "digest": "00",
+        "arguments": "{}", "summary": "asks", "risk": "low", "risks": [], "grants": [], "reasons": [],
+        "editable": false,
+    });
+    serde_json::from_value(card).unwrap()
+}
+
+impl CallRunner for FakeRunner {
+    fn run<'a>(&'a self, call: Call, role: Option<&'a str>) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            let mut event = AuditEvent::new(EventKind::Call, SystemTime::now());
+            event.id = call.context.request_id.to_string();
+            event.tool = call.tool.clone();
+            if call.tool == "write" {
+                self.audit.announce(&event).await.unwrap();
+            }
+            self.runs.fetch_add(1, Ordering::Relaxed);
+            let mut drops = DropCounter(Some(&self.dropped));
+            let mut message = self.execute(&call, role).await;
+            drops.0 = None;
+            if call.tool == "write" {
+                self.writes.fetch_add(1, Ordering::Relaxed);
+            }
+            let members = message.as_object_mut().unwrap();
+            for (key, value) in [
+                (
+                    "label",
+                    json!({"trust": "system", "dataClass": "public", "origin": "test"}),
+                ),
+                ("source", json!("other")),
+                (
+                    "receipt",
+                    json!({"durationMs": 0.0, "bytesIn": 0, "bytesOut": 0, "tokens": 0}),
+                ),
+            ] {
+                members.entry(key).or_insert(value);
+            }
+            let message = match self.audit.record_with_others(&event).await {
+                Ok(()) => serde_json::from_value(message).unwrap(),
+                Err(error) => OutcomeMessage::failed(ToolError::unavailable(error)),
+            };
+            message.into()
+        })
+    }
+
+    fn end_session(&self, _: &str) {}
+
+    fn catalogue(&self) -> RemoteToolList {
+        RemoteToolList {
+            digest: "none".to_owned(),
+            tools: Vec::new(),
+        }
+    }
+}
