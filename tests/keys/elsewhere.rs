@@ -83,6 +83,11 @@ const SHOWN: &[Shown] = &[
         "approval_always_expires_after_the_lease_days",
     ),
     (
+        "approvals.unattended",
+        "host/app/src/shared_questions/tests.rs",
+        "question_that_cannot_be_asked_waits_only_if_the_settings_say_so",
+    ),
+    (
         "limits.compileTimeMs",
         "host/cli/tests/suite/compile.rs",
         "compile_time_is_bounded",
@@ -241,6 +246,46 @@ const SHOWN: &[Shown] = &[
         "embeddings.key",
         "tests/net/embeddings.rs",
         "embeddings_key_is_sent_only_in_the_header",
+    ),
+    (
+        "telemetry.endpoint",
+        "host/cli/tests/suite/telemetry.rs",
+        "telemetry_exports_calls_without_content",
+    ),
+    (
+        "telemetry.headers.*",
+        "host/cli/tests/suite/telemetry.rs",
+        "telemetry_exports_calls_without_content",
+    ),
+    (
+        "telemetry.signals",
+        "host/cli/tests/suite/telemetry.rs",
+        "telemetry_exports_calls_without_content",
+    ),
+    (
+        "telemetry.intervalMs",
+        "host/cli/tests/suite/telemetry.rs",
+        "telemetry_metrics_are_sent_at_the_interval",
+    ),
+    (
+        "telemetry.sampleRatio",
+        "host/cli/tests/suite/telemetry.rs",
+        "telemetry_samples_new_traces_only",
+    ),
+    (
+        "telemetry.attributes.*",
+        "host/cli/tests/suite/telemetry.rs",
+        "telemetry_exports_calls_without_content",
+    ),
+    (
+        "alerts.webhook",
+        "host/cli/tests/suite/telemetry.rs",
+        "canary_that_leaves_raises_an_alarm",
+    ),
+    (
+        "alerts.headers.*",
+        "host/cli/tests/suite/telemetry.rs",
+        "canary_that_leaves_raises_an_alarm",
     ),
     (
         "registries.mirrors.*",

@@ -31,6 +31,7 @@ mod rules;
 mod sandbox;
 mod team;
 mod teams;
+mod telemetry;
 mod trust;
 mod weakening;
 mod web_search;
@@ -61,6 +62,7 @@ pub use sandbox::{
     BindMount, BindMountError, DEFAULT_MEMORY_MB, DEFAULT_PROCESSES, SandboxMode, SandboxSettings,
 };
 pub use teams::{TeamFeatures, TeamSettings};
+pub use telemetry::{AlertSettings, TelemetrySettings, TelemetrySignal};
 pub use trust::{KeySource, SignerIdentity, TrustLayer, TrustLayers, TrustRule};
 pub(crate) use web_search::uses_web_search;
 pub use web_search::{
@@ -133,6 +135,10 @@ pub struct Config {
     pub approvals: ApprovalSettings,
     /// Settings of the audit log.
     pub audit: AuditSettings,
+    /// Export of traces, metrics and logs. That of a project applies after a person has accepted the project's file.
+    pub telemetry: Option<TelemetrySettings>,
+    /// Alarms about canary secrets. Those of a project apply after a person has accepted the project's file.
+    pub alerts: Option<AlertSettings>,
     /// Membership in a team.
     pub teams: TeamSettings,
     /// Restrictions of tools and models.
@@ -333,6 +339,8 @@ pub struct ApprovalSettings {
     pub timeout_ms: u64,
     /// Time after which the answer "always" expires, in days.
     pub lease_days: u32,
+    /// Treatment of questions that a server's client cannot show to its user.
+    pub unattended: UnattendedQuestions,
 }
 
 impl Default for ApprovalSettings {
@@ -342,8 +350,20 @@ impl Default for ApprovalSettings {
             timeout_ms: 600_000,
             // A quarter of a year.
             lease_days: 90,
+            unattended: UnattendedQuestions::Refuse,
         }
     }
+}
+
+/// Treatment of questions that a server's client cannot show to its user, from the strictest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum UnattendedQuestions {
+    /// The call is refused at once.
+    #[default]
+    Refuse,
+    /// The call waits for `mimir approvals answer`, up to `approvals.timeoutMs`.
+    Wait,
 }
 
 /// Settings of the audit log.

@@ -67,6 +67,12 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
     if let Some(file) = last(|config| config.embeddings.is_some()) {
         config.embeddings.clone_from(&file.config.embeddings);
     }
+    if let Some(file) = last(|config| config.telemetry.is_some()) {
+        config.telemetry.clone_from(&file.config.telemetry);
+    }
+    if let Some(file) = last(|config| config.alerts.is_some()) {
+        config.alerts.clone_from(&file.config.alerts);
+    }
     if let Some(file) = last(|config| config.browser.is_some()) {
         config.browser.clone_from(&file.config.browser);
     }

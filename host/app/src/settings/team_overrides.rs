@@ -5,7 +5,7 @@ use mimir_core::config::Config;
 use super::{ConfigFile, MergedSettings};
 
 /// The keys of which a team's value replaces that of other files as a whole.
-const REPLACED_KEYS: [&str; 22] = [
+const REPLACED_KEYS: [&str; 24] = [
     "profile",
     "toolDiscovery",
     "toolDiscoveryTokens",
@@ -18,6 +18,8 @@ const REPLACED_KEYS: [&str; 22] = [
     "audit.keep",
     "webSearch",
     "embeddings",
+    "telemetry",
+    "alerts",
     "browser",
     "roles",
     "model",

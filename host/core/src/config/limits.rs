@@ -85,6 +85,7 @@ impl LimitSettings {
                 .compile_memory_mb
                 .map_or(base.compile_memory, |mb| mb.saturating_mul(1 << 20)),
             concurrent_per_plugin: self.concurrent.unwrap_or(base.concurrent_per_plugin),
+            concurrent_setting: self.concurrent.or(base.concurrent_setting),
             calls_per_minute: self.calls_per_minute.or(base.calls_per_minute),
         }
     }
@@ -272,6 +273,7 @@ mod tests {
         assert_eq!(over.calls_per_minute, Some(60));
         assert_eq!(
             Limits {
+                concurrent_setting: None,
                 calls_per_minute: None,
                 ..over
             },

@@ -55,6 +55,9 @@ impl Config {
         if sets("approvals.leaseDays") {
             approvals.lease_days = approvals.lease_days.min(cap.lease_days);
         }
+        if sets("approvals.unattended") {
+            approvals.unattended = approvals.unattended.min(cap.unattended);
+        }
         let audit = &mut self.audit;
         if sets("audit.durability") {
             audit.durability = team.audit.durability;
@@ -76,6 +79,12 @@ impl Config {
         }
         if sets("embeddings") {
             self.embeddings.clone_from(&team.embeddings);
+        }
+        if sets("telemetry") {
+            self.telemetry.clone_from(&team.telemetry);
+        }
+        if sets("alerts") {
+            self.alerts.clone_from(&team.alerts);
         }
         if sets("browser") {
             self.browser.clone_from(&team.browser);

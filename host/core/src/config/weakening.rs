@@ -69,6 +69,12 @@ impl Config {
         if self.embeddings.is_some() && self.embeddings != below.embeddings {
             keys.push("embeddings".to_owned());
         }
+        if self.telemetry.is_some() && self.telemetry != below.telemetry {
+            keys.push("telemetry".to_owned());
+        }
+        if self.alerts.is_some() && self.alerts != below.alerts {
+            keys.push("alerts".to_owned());
+        }
         if self.browser.is_some() && self.browser != below.browser {
             keys.push("browser".to_owned());
         }
@@ -90,6 +96,7 @@ impl Config {
         for (key, raises) in [
             ("approvals.timeoutMs", own.timeout_ms > base.timeout_ms),
             ("approvals.leaseDays", own.lease_days > base.lease_days),
+            ("approvals.unattended", own.unattended > base.unattended),
         ] {
             // A default value that the file does not set is not in force.
             if raises && sets(key) {
@@ -129,6 +136,7 @@ impl Config {
         self.sandbox.clamp_to(&below.sandbox);
         self.approvals.timeout_ms = self.approvals.timeout_ms.min(below.approvals.timeout_ms);
         self.approvals.lease_days = self.approvals.lease_days.min(below.approvals.lease_days);
+        self.approvals.unattended = self.approvals.unattended.min(below.approvals.unattended);
         // Masking a value grants nothing.
         let is_unaccepted =
             |(name, secret): &(&String, &SecretSettings)| below.secrets.get(*name) != Some(*secret);
@@ -148,6 +156,9 @@ impl Config {
         // accepted.
         self.web_search.clone_from(&below.web_search);
         self.embeddings.clone_from(&below.embeddings);
+        // Nor what mimir does, and nothing may silence alarms.
+        self.telemetry.clone_from(&below.telemetry);
+        self.alerts.clone_from(&below.alerts);
         // The program, the logins of a profile and the use of secrets are for a person to decide.
         self.browser.clone_from(&below.browser);
         self.model.clone_from(&below.model);

@@ -140,6 +140,16 @@ impl PolicyFile {
             location: source.at("embeddings"),
             text,
         })?;
+        let telemetry = config.telemetry.as_ref().map(|block| block.check());
+        telemetry.transpose().map_err(|text| PolicyError::Rule {
+            location: source.at("telemetry"),
+            text,
+        })?;
+        let alerts = config.alerts.as_ref().map(|block| block.check());
+        alerts.transpose().map_err(|text| PolicyError::Rule {
+            location: source.at("alerts"),
+            text,
+        })?;
         let browser = config.browser.as_ref().map(|block| block.check());
         browser.transpose().map_err(|text| PolicyError::Rule {
             location: source.at("browser"),
