@@ -64,6 +64,9 @@ pub struct Limits {
     pub compile_memory: u64,
     /// Concurrent calls of one plugin. Further calls are queued.
     pub concurrent_per_plugin: usize,
+    /// The limit of concurrent calls of one plugin that the settings set, which holds for all processes of a deployment
+    /// together. `None` if they set none: then the default holds for each process.
+    pub concurrent_setting: Option<usize>,
     /// Calls per minute of one tool. `None` is unlimited.
     pub calls_per_minute: Option<u32>,
 }
@@ -115,6 +118,7 @@ impl Limits {
         compile_time: Duration::MAX,
         compile_memory: u64::MAX,
         concurrent_per_plugin: usize::MAX,
+        concurrent_setting: None,
         calls_per_minute: None,
     };
 
@@ -151,6 +155,7 @@ impl Limits {
             compile_time: self.compile_time.min(other.compile_time),
             compile_memory: self.compile_memory.min(other.compile_memory),
             concurrent_per_plugin: self.concurrent_per_plugin.min(other.concurrent_per_plugin),
+            concurrent_setting: smaller_limit(self.concurrent_setting, other.concurrent_setting),
             calls_per_minute: smaller_limit(self.calls_per_minute, other.calls_per_minute),
         }
     }
@@ -181,6 +186,9 @@ impl Limits {
             compile_time: self.compile_time.max(least.compile_time),
             compile_memory: self.compile_memory.max(least.compile_memory),
             concurrent_per_plugin: self.concurrent_per_plugin.max(least.concurrent_per_plugin),
+            concurrent_setting: least
+                .concurrent_setting
+                .and_then(|other| self.concurrent_setting.map(|one| one.max(other))),
             calls_per_minute: match (self.calls_per_minute, least.calls_per_minute) {
                 (Some(one), Some(other)) => Some(one.max(other)),
                 _ => None,
@@ -220,6 +228,7 @@ impl Default for Limits {
             compile_time: Duration::from_secs(120),
             compile_memory: 2 << 30,
             concurrent_per_plugin: 8,
+            concurrent_setting: None,
             calls_per_minute: None,
         }
     }

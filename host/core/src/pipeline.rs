@@ -29,12 +29,14 @@
 //! → `pipeline/effect/command.rs` compares it with the call's own command (`is_own`) and checks the parsed program
 //! against the current rules (`PermittedCommand`) → `host/process/src/run.rs` and `host/process/src/sandbox.rs`.
 
+use std::pin::pin;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
+use tokio::sync::Notify;
 
-use crate::approval::{ApprovalQueue, ApprovalStore, Approver, StoredApproval};
+use crate::approval::{ApprovalQueue, ApprovalStore, Approver, QuestionSharing, StoredApproval};
 use crate::audit::AuditSink;
 use crate::backend::BoxFuture;
 use crate::call::Call;
@@ -44,9 +46,10 @@ use crate::decision::{Decision, PolicyEvaluation};
 use crate::error::{ToolError, ToolErrorCode};
 use crate::language_model::LanguageModel;
 use crate::outcome::{ContentLabel, Outcome};
-use crate::policy::Policy;
+use crate::policy::{self, Policy};
 use crate::redact::Vault;
 use crate::registry::Registry;
+use crate::shared_state::SharedStateHandle;
 
 mod active_calls;
 mod approve;
@@ -57,9 +60,11 @@ mod connections;
 mod decide;
 mod effect;
 mod exfiltration;
+mod interrupts;
 mod label;
 mod mask;
 mod network;
+mod remote;
 mod restore;
 mod result_cache;
 mod run;
@@ -162,6 +167,8 @@ struct Inner {
     snapshot_source: SnapshotSource,
     refresh: OnceLock<Arc<dyn SnapshotRefresh>>,
     connections: Arc<OnceLock<PipelineConnections>>,
+    /// Notified when the tools or rules were replaced.
+    replaced: Arc<Notify>,
     ports: PipelinePorts,
     slots: Arc<CallSlots>,
     sessions: Arc<PipelineSessions>,
@@ -206,6 +213,7 @@ impl Pipeline {
             snapshot_source: SnapshotSource::Owned(RwLock::new(Arc::new(snapshot))),
             refresh: OnceLock::new(),
             connections: Arc::default(),
+            replaced: Arc::default(),
             ports,
             slots: Arc::default(),
             sessions: Arc::default(),
@@ -231,6 +239,7 @@ impl Pipeline {
             },
             refresh: OnceLock::new(),
             connections: Arc::clone(&self.0.connections),
+            replaced: Arc::clone(&self.0.replaced),
             ports: self.0.ports.clone(),
             slots: Arc::clone(&self.0.slots),
             sessions: Arc::clone(&self.0.sessions),
@@ -265,7 +274,8 @@ impl Pipeline {
         }
     }
 
-    /// Replaces the tools and rules. Calls in flight finish under the old ones.
+    /// Replaces the tools and rules. Calls in flight finish under the old ones, except for running calls of tools that were
+    /// removed, that have lost rights, or that a rule now denies: these are stopped.
     pub fn replace(&self, snapshot: PipelineSnapshot) {
         match &self.0.snapshot_source {
             SnapshotSource::Owned(current) => {
@@ -276,6 +286,7 @@ impl Pipeline {
         }
         self.0.sessions.clear_granted();
         self.0.results.clear();
+        self.0.replaced.notify_waiters();
     }
 
     /// Sets the hook that updates the tools and rules before each call. Only the first call has an effect.
@@ -290,6 +301,11 @@ impl Pipeline {
     /// the first connection has an effect.
     pub fn connect(&self, connections: PipelineConnections) {
         let _ = self.0.connections.set(connections);
+    }
+
+    /// Also asks the questions of this pipeline and its views in other processes. Only the first call has an effect.
+    pub fn share_questions(&self, sharing: Arc<dyn QuestionSharing>) {
+        self.0.approval_queue.share(sharing);
     }
 
     /// Updates the tools and rules, as each call does. Front ends call it before they list tools.
@@ -314,9 +330,23 @@ impl Pipeline {
         self.0.sessions.get(id).mark_shared();
     }
 
-    /// Ends a session: discards its taint label, its approvals and what tools hold for it, and kills the commands that it
-    /// started. Front ends call it when a session has ended.
+    /// Ends a session: discards its taint label, its approvals and what tools hold for it, here and in the other processes
+    /// of the deployment, and kills the commands that it started. Front ends call it when a session has ended.
     pub fn end_session(&self, id: &str) {
+        self.discard_session(id);
+        let Some(connections) = self.0.connections.get() else {
+            return;
+        };
+        if let Some(remote) = &connections.remote {
+            remote.end_session(id);
+        }
+        if let Some(state) = &connections.state {
+            session::remove_record_later(Arc::clone(state), id);
+        }
+    }
+
+    /// Discards what this process holds for a session that another process has ended.
+    pub fn discard_session(&self, id: &str) {
         if self.0.sessions.end(id) {
             self.0.ports.approval_store.end_session(id);
         }
@@ -345,23 +375,62 @@ impl Pipeline {
     pub async fn call(&self, call: Call) -> Outcome {
         self.refresh().await;
         let snapshot = self.snapshot();
+        let connections = self.0.connections.get();
+        if let Some(connections) = connections
+            && let Some(remote) = &connections.remote
+        {
+            return Box::pin(remote::call(self, call, &snapshot, connections, &**remote)).await;
+        }
         let stage = self.stage_context(&snapshot);
         let in_flight = InFlightGuard::begin(&self.0.active_calls);
         // On the heap: the recorder is large and lives until the end of the call.
         let role = snapshot.policy.role();
         let mut recorder = Box::new(CallRecorder::start(&call, role, &self.0.ports));
-        let completed = match stage.attempt(call, &mut recorder).await {
-            Ok(completed) => completed,
-            Err(error) => CompletedRun::refused(error),
+        let attempted = {
+            let switch = connections.map(|connections| &*connections.switch);
+            let attempt = pin!(stage.attempt(call, &mut recorder));
+            interrupts::until_stopped(switch, attempt).await
         };
+        let completed = match attempted {
+            Ok(Ok(completed)) => completed,
+            Ok(Err(error)) => CompletedRun::refused(error),
+            Err(notice) => {
+                CompletedRun::refused(interrupts::stopped_error(&notice, recorder.may_have_run()))
+            }
+        };
+        recorder.mark_ran(|| self.0.ports.clock.now());
         let clean = sanitize::sanitize(completed, &recorder);
-        let labeled = label::label(&stage, clean, &recorder);
+        let mut labeled = label::label(&stage, clean, &recorder);
+        if stage.shared_state().is_some() {
+            Box::pin(label::store_session(&stage, &mut labeled, &recorder)).await;
+        }
         audit::audit(labeled, recorder, in_flight.is_alone()).await
+    }
+
+    /// Returns true if the call may run a second time without further effect: its tool changes nothing or is idempotent,
+    /// according to a source that is trusted.
+    pub fn may_run_again(&self, call: &Call) -> bool {
+        let snapshot = self.snapshot();
+        let mut arguments = call.arguments.clone();
+        let root = self.0.ports.runner.root();
+        let registry = &snapshot.registry;
+        let tool = policy::resolve_called_tool(registry, &call.tool, root, &mut arguments);
+        tool.is_ok_and(|tool| {
+            let equivalent = policy::equivalent_tool_name(&tool, &arguments);
+            let equivalent = equivalent.and_then(|name| registry.get(name));
+            equivalent.unwrap_or(&tool).may_run_again()
+        })
     }
 
     /// Explains the decision about a call without running the tool. Only the tool's assessor runs.
     pub async fn explain(&self, call: Call) -> Result<CallExplanation, ToolError> {
         let snapshot = self.snapshot();
+        let connections = self.0.connections.get();
+        if connections.is_some_and(|connections| connections.remote.is_some()) {
+            return Err(ToolError::unavailable(
+                "calls run in other processes, which have their own rules; use `mimir explain` in the workspace of a worker",
+            ));
+        }
         let stage = self.stage_context(&snapshot);
         let mut recorder = CallRecorder::silent(&call, &self.0.ports);
         recorder.check_redactor(&call, &snapshot.registry)?;
@@ -394,11 +463,40 @@ impl Pipeline {
 }
 
 impl StageContext<'_> {
+    /// Returns the state that this process shares with others, if there are others.
+    fn shared_state(&self) -> Option<&SharedStateHandle> {
+        self.pipeline.0.connections.get()?.state.as_ref()
+    }
+
+    /// Merges what other processes know of a session into the session of this process.
+    async fn load_session(&self, id: &str) -> Result<(), ToolError> {
+        let Some(state) = self.shared_state() else {
+            return Ok(());
+        };
+        let session = self.sessions.get(id);
+        let now = self.ports.clock.now();
+        // On the heap: most pipelines have no shared state.
+        Box::pin(session.load(&**state, id, now)).await
+    }
+
+    /// Makes an approval for a session count in all processes. If that fails, it counts in this process until then.
+    async fn share_answer(&self, session: &str) {
+        let Some(state) = self.shared_state() else {
+            return;
+        };
+        let stored = self.sessions.get(session);
+        let stored = stored.store(&**state, session, self.ports.clock.now());
+        if let Err(error) = stored.await {
+            tracing::warn!(%error, "the answer counts in this process only, because it could not be stored");
+        }
+    }
+
     async fn explain(
         &self,
         call: Call,
         recorder: &mut CallRecorder,
     ) -> Result<CallExplanation, ToolError> {
+        self.load_session(&call.context.session_id).await?;
         let checked = validate::validate(self, call, recorder)?;
         let judgement = decide::evaluate(self, &checked).await?;
         let evaluation = judgement.evaluation;
@@ -419,6 +517,7 @@ impl StageContext<'_> {
         recorder: &mut CallRecorder,
     ) -> Result<CompletedRun, ToolError> {
         recorder.check_redactor(&call, &self.snapshot.registry)?;
+        self.load_session(&call.context.session_id).await?;
         for _ in 0..EDITS_MAX {
             let checked = validate::validate(self, call, recorder)?;
             let ruled = decide::decide(self, checked, recorder).await?;
@@ -428,6 +527,7 @@ impl StageContext<'_> {
                     if let Some(redactor) = restore::restore(&mut approved)? {
                         recorder.mask_with(redactor);
                     }
+                    recorder.mark_run(|| self.ports.clock.now());
                     return run::run(self, *approved, recorder).await;
                 }
                 ApproveStep::Edited(edited) => call = *edited,

@@ -430,6 +430,13 @@ impl Tool {
         }
     }
 
+    /// Returns true if a second run with the same arguments has no further effect, because the tool changes nothing or is
+    /// idempotent. Statements of plugins and servers that were not granted do not count.
+    pub fn may_run_again(&self) -> bool {
+        let hints = self.definition.hints;
+        self.trust != ToolTrust::Untrusted && (hints.read_only || hints.idempotent)
+    }
+
     /// Returns the needs that an approval gives to a call of a plugin without a grant: all needs, except for the kinds
     /// that were withheld from the previous build.
     pub fn requested_needs(&self) -> Needs {

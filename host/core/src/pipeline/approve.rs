@@ -428,6 +428,9 @@ pub(super) async fn ask(
         )),
         ApprovalAnswer::Session | ApprovalAnswer::Always => {
             store_answer::store_answer(stage, ruled, &plugin, &answer, recorder)?;
+            if answer == ApprovalAnswer::Session {
+                stage.share_answer(session).await;
+            }
             Ok(None)
         }
         ApprovalAnswer::Edit(arguments) => {

@@ -1,5 +1,7 @@
 //! Last stage: records the call before its outcome is returned.
 
+use serde_json::json;
+
 use crate::error::{ToolError, ToolErrorCode};
 use crate::outcome::{Outcome, Receipt};
 
@@ -41,7 +43,8 @@ pub(super) async fn audit(labeled: Labeled, recorder: Box<CallRecorder>, alone: 
                 format!(
                     "the call ran, but it could not be recorded, so its result is withheld: {error}; see `mimir doctor`"
                 ),
-            )),
+            )
+            .with_details(json!({"mayHaveRun": true}))),
             ..outcome
         },
     }

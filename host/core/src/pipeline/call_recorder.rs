@@ -1,6 +1,8 @@
 //! Collects the audit record of a call while it runs. A call that is dropped before its end is recorded as cancelled.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 
 use crate::approval::ApprovalAnswer;
@@ -16,10 +18,11 @@ use crate::redact::{MaskSummary, Redactor, VaultError};
 use crate::registry::Registry;
 use crate::tool::Tool;
 
-use super::PipelinePorts;
+use super::approve::Approved;
 use super::effect::leak::LeakedSecret;
 use super::label::TaintFloor;
 use super::mask::MaskingObserver;
+use super::{PipelinePorts, PipelineSnapshot};
 
 pub(super) struct CallRecorder {
     sink: Option<Arc<dyn AuditSink>>,
@@ -33,6 +36,8 @@ pub(super) struct CallRecorder {
     /// The error of the vault, if the secrets could not be read.
     vault_error: Option<VaultError>,
     observer: Option<Arc<MaskingObserver>>,
+    /// True if the tool has started, and may change something.
+    may_have_run: AtomicBool,
 }
 
 impl CallRecorder {
@@ -61,6 +66,7 @@ impl CallRecorder {
             redactor,
             vault_error,
             observer: None,
+            may_have_run: AtomicBool::new(false),
         }
     }
 
@@ -77,6 +83,7 @@ impl CallRecorder {
             redactor,
             vault_error,
             observer: None,
+            may_have_run: AtomicBool::new(false),
         }
     }
 
@@ -111,6 +118,7 @@ impl CallRecorder {
             redactor,
             vault_error: None,
             observer: None,
+            may_have_run: AtomicBool::new(false),
         })
     }
 
@@ -200,7 +208,7 @@ impl CallRecorder {
         if self.redactor.is_canary(&leak.name) {
             self.record_canary(direction, &leak.name);
         }
-        leak.error
+        *leak.error
     }
 
     /// Raises an alarm for each canary that was masked in the output of the call.
@@ -276,6 +284,47 @@ impl CallRecorder {
             return Ok(());
         };
         sink.ready().map_err(|error| unrecorded_call(&error))
+    }
+
+    /// Announces the call, which is about to reach its tool, so that it has an outcome on record even if this process ends
+    /// before it does. Only logs of several processes need it, and only for calls that must not run a second time.
+    pub(super) async fn announce(&self, call: &Approved) -> Result<(), ToolError> {
+        let tool = call.checked.equivalent_tool.as_ref();
+        if tool.unwrap_or(call.tool()).may_run_again() {
+            return Ok(());
+        }
+        if let Some(sink) = self.sink.as_ref().filter(|sink| sink.is_remote()) {
+            let mut event = self.event.clone();
+            event.arguments = None;
+            // On the heap: most logs are files, which need no announcements.
+            let announced = Box::pin(async move { sink.announce(&event).await });
+            announced.await.map_err(|error| unrecorded_call(&error))?;
+        }
+        self.may_have_run.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Returns true if the tool has started, and may have changed something.
+    pub(super) fn may_have_run(&self) -> bool {
+        self.may_have_run.load(Ordering::Relaxed)
+    }
+
+    /// Takes the log, so that nothing is recorded until [`Self::set_sink`].
+    pub(super) fn take_sink(&mut self) -> Option<Arc<dyn AuditSink>> {
+        self.sink.take()
+    }
+
+    /// Puts back the log of [`Self::take_sink`].
+    pub(super) fn set_sink(&mut self, sink: Option<Arc<dyn AuditSink>>) {
+        self.sink = sink;
+    }
+
+    /// Sets the tool of a call that other processes check and run.
+    pub(super) fn set_called_tool(&mut self, call: &Call, snapshot: &PipelineSnapshot) {
+        if let Some(tool) = snapshot.registry.get(&call.tool) {
+            let logs_arguments = snapshot.policy.logs_arguments(tool, None);
+            self.set_tool(tool, None, logs_arguments, &call.arguments);
+        }
     }
 
     /// Records a person's answer. Call it before the answer takes effect.
@@ -400,7 +449,9 @@ impl CallRecorder {
             event.id.clone_from(&self.event.id);
             event.session.clone_from(&self.event.session);
             // If this fails, recording the call itself fails, too.
-            if let Err(error) = sink.record(&event) {
+            if sink.is_remote() {
+                record_later(sink, &event);
+            } else if let Err(error) = sink.record(&event) {
                 tracing::error!(%error, "a used masking exception could not be recorded");
             }
         }
@@ -418,7 +469,7 @@ impl CallRecorder {
         self.event.set_outcome(outcome);
         self.truncate_caller_text();
         self.record_used_exceptions(&*sink);
-        if alone {
+        if alone && !sink.is_remote() {
             sink.record(&self.event)
         } else {
             sink.record_with_others(&self.event).await
@@ -433,7 +484,9 @@ impl Drop for CallRecorder {
             self.event.duration_ms = Some(self.run_time_ms());
             self.truncate_caller_text();
             self.record_used_exceptions(&*sink);
-            if let Err(error) = sink.record(&self.event) {
+            if sink.is_remote() {
+                record_later(&*sink, &self.event);
+            } else if let Err(error) = sink.record(&self.event) {
                 tracing::error!(%error, "a cancelled call could not be recorded");
             }
         }
@@ -445,6 +498,16 @@ fn start_span(sink: &dyn AuditSink, observer: &dyn CallObserver) -> Option<Box<C
     let parent = observer.trace_context();
     let context = sink.start_span(parent)?;
     Some(Box::new(CallSpan::new(context, parent)))
+}
+
+/// Hands an event to a log, without waiting until it is stored.
+fn record_later(sink: &dyn AuditSink, event: &AuditEvent) {
+    let mut context = Context::from_waker(Waker::noop());
+    // The log records the event although the future is dropped.
+    let recorded = sink.record_with_others(event).as_mut().poll(&mut context);
+    if let Poll::Ready(Err(error)) = recorded {
+        tracing::error!(%error, "an event could not be recorded");
+    }
 }
 
 /// Starts the stopwatch of a new call.

@@ -142,6 +142,25 @@ impl FetchedFragments {
         }
     }
 
+    /// Adds hashes of [`Self::hashes`].
+    pub(super) fn extend(&mut self, hashes: impl Iterator<Item = u64>) {
+        for hash in hashes {
+            if self.0.len() < RUNS_MAX {
+                self.0.insert(hash);
+            }
+        }
+    }
+
+    /// Returns the hashes of the runs.
+    pub(super) fn hashes(&self) -> impl Iterator<Item = u64> {
+        self.0.iter().copied()
+    }
+
+    /// Returns the number of runs.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     fn contains(&self, run: &str) -> bool {
         self.0.contains(&hash(run))
     }

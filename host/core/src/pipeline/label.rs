@@ -1,6 +1,7 @@
 //! Sixth stage: labels the result with its trust level and data class.
 
 use parking_lot::Mutex;
+use serde_json::json;
 
 use crate::outcome::{Content, ContentLabel, DataClass, Outcome, ToolOutput, TrustLevel};
 use crate::tool::{Tool, ToolGroup, ToolSource, ToolTrust};
@@ -8,7 +9,7 @@ use crate::tool::{Tool, ToolGroup, ToolSource, ToolTrust};
 use super::StageContext;
 use super::call_recorder::CallRecorder;
 use super::sanitize::Clean;
-use super::session::ContentSource;
+use super::session::{ContentSource, unavailable};
 
 /// A result with its label.
 pub struct Labeled {
@@ -142,6 +143,30 @@ pub(super) fn label(stage: &StageContext<'_>, clean: Clean, recorder: &CallRecor
         clean,
         label,
         source,
+    }
+}
+
+/// Stores what the call has added to the session, before its outcome is returned. If that fails, the result is withheld,
+/// because other processes would not know what the session has read.
+pub(super) async fn store_session(
+    stage: &StageContext<'_>,
+    labeled: &mut Labeled,
+    recorder: &CallRecorder,
+) {
+    let Some(state) = stage.shared_state() else {
+        return;
+    };
+    let id = recorder.session();
+    let session = stage.sessions.get(id);
+    let stored = session.store(&**state, id, stage.ports.clock.now()).await;
+    let Err(error) = stored else {
+        return;
+    };
+    tracing::warn!(%error, "a session could not be stored");
+    if labeled.clean.ran {
+        let error = unavailable("the call ran, but its result is withheld", &error)
+            .with_details(json!({"mayHaveRun": true}));
+        labeled.clean.result = Err(error);
     }
 }
 

@@ -8,12 +8,13 @@ use crate::error::{ToolError, ToolErrorCode};
 use crate::limits::Limits;
 use crate::tool::Tool;
 
-use super::StageContext;
 use super::approve::Approved;
 use super::call_recorder::CallRecorder;
 use super::result_cache::CacheLookup;
+use super::{StageContext, interrupts};
 
 mod attempts;
+mod shared_limits;
 mod slots;
 
 use attempts::CallAttempts;
@@ -52,6 +53,7 @@ pub(super) async fn run(
 ) -> Result<CompletedRun, ToolError> {
     let limits = *call.limits();
     let tool = Arc::clone(call.tool());
+    let equivalent = call.checked.equivalent_tool.clone();
     let judged = call.checked.judged_tool();
     let lookup = match stage.snapshot.policy.cache(judged, &tool) {
         // On the heap: few tools have this setting.
@@ -67,22 +69,29 @@ pub(super) async fn run(
             cached: true,
         });
     }
+    let state = stage.shared_state();
     let now = call.clock().instant();
     if let Some(budget) = stage.snapshot.policy.caller_budget() {
-        stage.slots.count_caller(&call, &budget, now)?;
+        let counted = stage.slots.count_caller(&call, &budget, now, state);
+        counted.await?;
     }
-    stage.slots.count_call(&call, &stage.snapshot.policy, now)?;
+    let counted = stage
+        .slots
+        .count_call(&call, &stage.snapshot.policy, now, state);
+    counted.await?;
     let _change = stage.results.watch_changes(&tool);
     let deadline = call.deadline().clone();
     let stored = lookup.map(|lookup| (lookup, call.for_next_attempt()));
     let mut attempts = CallAttempts::new(stage, recorder, &call);
     let result = {
         let work = pin!(attempts.run(call));
+        let equivalent = equivalent.as_deref();
+        let work = pin!(interrupts::until_revoked(stage, &tool, equivalent, work));
         deadline.run_until(work).await
     };
     let raw = match result {
-        Ok(Ok(raw)) => raw,
-        Ok(Err(error)) => RawResult::failed(error),
+        Ok(Ok(Ok(raw))) => raw,
+        Ok(Ok(Err(error)) | Err(error)) => RawResult::failed(error),
         Err(_) => RawResult::failed(ToolError::new(
             ToolErrorCode::Timeout,
             format!(

@@ -11,7 +11,7 @@ use crate::approval::{Fingerprint, StoredApproval};
 use crate::decision::{
     Decision, DecisionReason, PolicyEvaluation, PolicyLayer, RuleArguments, RuleBasis,
 };
-use crate::outcome::{ContentLabel, DataClass, TrustLevel};
+use crate::outcome::{ContentLabel, DataClass, Outcome, TrustLevel};
 use crate::redact::{MaskSummary, SecretDigest};
 use crate::skill_grant::SkillGrant;
 use crate::tool::{Tool, ToolGroup, ToolSource};
@@ -19,6 +19,12 @@ use crate::tool::{Tool, ToolGroup, ToolSource};
 use super::effect::OutgoingRequest;
 use super::exfiltration::{self, FetchedFragments};
 use super::network;
+
+mod shared;
+
+pub(super) use shared::{remove_record_later, unavailable};
+
+use shared::SharedCopy;
 
 /// The sessions of one pipeline, and the plugin builds that were granted since the tools were last listed.
 #[derive(Default)]
@@ -49,6 +55,8 @@ struct SessionState {
     masked: BTreeMap<String, BTreeSet<SecretDigest>>,
     /// Runs of characters in fetched pages, which requests may contain.
     fetched: FetchedFragments,
+    /// The relation to the record of a session that several processes share. Without connections, it is not used.
+    shared: SharedCopy,
 }
 
 /// Identifies a command. Ids of different processes differ.
@@ -129,6 +137,20 @@ struct SessionAnswer {
     approval: StoredApproval,
     /// True if the approval is in the list from which a person can revoke it.
     listed: bool,
+    /// True if the approval is not in the shared record of the session yet.
+    is_pending: bool,
+}
+
+impl SessionState {
+    /// Adds a source of untrusted content, unless it is known or two others are. Returns true if it was added.
+    fn add_untrusted(&mut self, source: &ContentSource, origin: &str) -> bool {
+        let is_new =
+            self.untrusted.len() < 2 && self.untrusted.iter().all(|(known, _)| known != source);
+        if is_new {
+            self.untrusted.push((source.clone(), origin.to_owned()));
+        }
+        is_new
+    }
 }
 
 impl PipelineSessions {
@@ -174,16 +196,29 @@ impl PipelineSession {
         if label.trust != TrustLevel::Untrusted && label.data_class < DataClass::Sensitive {
             return;
         }
+        let changed = self.add_label(label, &source);
+        if changed {
+            lock(&self.0).shared.changes += 1;
+        }
+    }
+
+    /// Remembers the label of an outcome of another process, which has stored it.
+    pub(super) fn record_outcome_elsewhere(&self, outcome: &Outcome) {
+        self.add_label(&outcome.label, &outcome.source);
+    }
+
+    /// Adds a label. Returns true if the session changes.
+    fn add_label(&self, label: &ContentLabel, source: &ContentSource) -> bool {
         let mut state = lock(&self.0);
-        if label.trust == TrustLevel::Untrusted
-            && state.untrusted.len() < 2
-            && state.untrusted.iter().all(|(known, _)| *known != source)
-        {
-            state.untrusted.push((source, label.origin.clone()));
+        let mut changed = false;
+        if label.trust == TrustLevel::Untrusted {
+            changed |= state.add_untrusted(source, &label.origin);
         }
-        if label.data_class >= DataClass::Sensitive {
-            state.sensitive.get_or_insert_with(|| label.origin.clone());
+        if label.data_class >= DataClass::Sensitive && state.sensitive.is_none() {
+            state.sensitive = Some(label.origin.clone());
+            changed = true;
         }
+        changed
     }
 
     /// Remembers the masks in a result.
@@ -193,6 +228,9 @@ impl PipelineSession {
         }
         let mut state = lock(&self.0);
         for (rule, values) in masks.values() {
+            if !state.masked.contains_key(rule) {
+                state.shared.changes += 1;
+            }
             let known = state.masked.entry(rule.to_owned()).or_default();
             known.extend(values.iter().take(MASKED_VALUES_MAX - known.len()));
         }
@@ -200,7 +238,8 @@ impl PipelineSession {
 
     /// Returns true if a mask of this rule was in a result.
     pub(super) fn has_masked(&self, rule: &str) -> bool {
-        lock(&self.0).masked.contains_key(rule)
+        let state = lock(&self.0);
+        state.masked.contains_key(rule) || state.shared.masked_elsewhere.contains(rule)
     }
 
     /// Returns true if a mask of this rule in a result replaced a value that is not among `values`.
@@ -210,6 +249,9 @@ impl PipelineSession {
         values: Option<&BTreeSet<SecretDigest>>,
     ) -> bool {
         let state = lock(&self.0);
+        if state.shared.masked_elsewhere.contains(rule) {
+            return true;
+        }
         let known = state.masked.get(rule);
         known.is_some_and(|known| values.is_none_or(|values| !known.is_subset(values)))
     }
@@ -217,7 +259,11 @@ impl PipelineSession {
     /// Remembers the runs of characters in fetched texts that later requests may contain.
     pub(super) fn record_fetched<'a>(&self, texts: impl Iterator<Item = &'a str>) {
         let mut state = lock(&self.0);
+        let known = state.fetched.len();
         texts.for_each(|text| state.fetched.remember(text));
+        if state.fetched.len() > known {
+            state.shared.changes += 1;
+        }
     }
 
     /// Returns the worst label of the content that the session has read.
@@ -355,7 +401,12 @@ impl PipelineSession {
         state
             .approvals
             .retain(|answer| answer.approval.id != approval.id);
-        state.approvals.push(SessionAnswer { approval, listed });
+        state.approvals.push(SessionAnswer {
+            approval,
+            listed,
+            is_pending: true,
+        });
+        state.shared.changes += 1;
     }
 
     /// Applies the permissions of a skill until the session ends, instead of those that the skill had before.

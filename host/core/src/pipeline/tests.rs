@@ -4,14 +4,18 @@ use std::time::{Duration, Instant, SystemTime};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+mod announcements;
 mod approvals;
 mod arguments;
 mod ended_sessions;
+mod interrupts;
 mod leaks;
 mod masks;
 mod model;
 mod reach;
+mod remote_calls;
 mod repeated;
+mod replicas;
 mod restore;
 mod roles;
 mod storage;

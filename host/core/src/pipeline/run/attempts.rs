@@ -49,7 +49,11 @@ impl<'a> CallAttempts<'a> {
             let next = self.is_retry_left().then(|| call.for_next_attempt());
             let tool = Arc::clone(call.tool());
             let mut raw = {
-                let _slots = self.stage.slots.take(&call).await?;
+                let state = self.stage.shared_state();
+                let _slots = self.stage.slots.take(&call, state).await?;
+                if self.count == 1 {
+                    self.recorder.announce(&call).await?;
+                }
                 tool.backend.run(call).await
             };
             raw.usage = used.plus(raw.usage);
@@ -78,8 +82,12 @@ impl<'a> CallAttempts<'a> {
         let at = clock.instant() + retries.delay(self.count - 1);
         // The error says more than a timeout during the delay.
         let policy = &self.stage.snapshot.policy;
-        if next.deadline().is_over_at(at) || self.stage.slots.count_call(next, policy, at).is_err()
-        {
+        if next.deadline().is_over_at(at) {
+            return false;
+        }
+        let state = self.stage.shared_state();
+        let counted = self.stage.slots.count_call(next, policy, at, state);
+        if counted.await.is_err() {
             return false;
         }
         let detail = format!("attempt {} of {}", self.count, retries.max + 1);

@@ -1,16 +1,22 @@
-//! Limits the number of concurrent calls, and the calls per minute of each tool.
+//! Limits the number of concurrent calls, and the calls per minute of each tool: in this process, or with shared state in
+//! all processes of the deployment (`shared_limits.rs`).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use crate::error::{ToolError, ToolErrorCode};
 use crate::limits::Limits;
 use crate::pipeline::Approved;
 use crate::policy::{CallerBudget, Policy};
+use crate::shared_state::SharedStateHandle;
+use crate::tool::Tool;
+
+use super::shared_limits::{self, SharedSlot};
 
 mod queue;
 
@@ -47,11 +53,33 @@ impl RecentCalls {
         }
         self.0.len() < max as usize
     }
+
+    /// Returns the time until a call fits, if one does not fit now.
+    fn retry_after(&self, max: u32, now: Instant) -> Option<Duration> {
+        let blocking = self.0.len().checked_sub((max as usize).max(1))?;
+        let at = self.0.get(blocking)?;
+        Some((*at + MINUTE).saturating_duration_since(now))
+    }
 }
 
 /// Returns true if a call at this time no longer counts.
 fn is_over(at: Instant, now: Instant) -> bool {
-    now.duration_since(at) >= Duration::from_secs(60)
+    now.duration_since(at) >= MINUTE
+}
+
+/// The window of limits of calls per minute.
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Creates the error of a call that exceeds a limit of calls per minute.
+fn rate_error(message: String, retry_after: Option<Duration>) -> ToolError {
+    let error = ToolError::new(ToolErrorCode::LimitExceeded, message);
+    match retry_after {
+        Some(wait) => {
+            let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+            error.with_details(json!({"retryAfterMs": wait_ms.max(1)}))
+        }
+        None => error,
+    }
 }
 
 /// Number of users above which those without recent calls are forgotten.
@@ -60,6 +88,7 @@ const MAX_IDLE_CALLERS: usize = 1024;
 /// The slots of one call. Dropping the guard releases them.
 pub(super) struct CallSlotGuard {
     _plugin: QueueSlot,
+    _shared: Option<SharedSlot>,
     _total: OwnedSemaphorePermit,
 }
 
@@ -77,29 +106,47 @@ impl Default for CallSlots {
 
 impl CallSlots {
     /// Waits for a slot. A nested call does not wait, but fails without a free slot: otherwise two calls could wait for
-    /// each other.
-    pub(super) async fn take(&self, call: &Approved) -> Result<CallSlotGuard, ToolError> {
+    /// each other. With `state`, a limit that the settings set holds for all processes together.
+    pub(super) async fn take(
+        &self,
+        call: &Approved,
+        state: Option<&SharedStateHandle>,
+    ) -> Result<CallSlotGuard, ToolError> {
         let plugin = self.plugin_queue(call);
         let max = call.limits().concurrent_per_plugin;
-        if call.checked.parent.is_some() {
-            let busy = || {
-                ToolError::new(
-                    ToolErrorCode::LimitExceeded,
-                    "too many calls are running to start a nested call; try again later",
-                )
-            };
-            let total = Arc::clone(&self.total).try_acquire_owned();
-            return Ok(CallSlotGuard {
-                _plugin: plugin.try_take(max).ok_or_else(busy)?,
-                _total: total.map_err(|_| busy())?,
-            });
-        }
+        let is_nested = call.checked.parent.is_some();
+        let busy = || {
+            ToolError::new(
+                ToolErrorCode::LimitExceeded,
+                "too many calls are running to start a nested call; try again later",
+            )
+        };
         let closed = || ToolError::new(ToolErrorCode::Internal, "the slots are closed");
-        let slot = plugin.take(max).await.ok_or_else(closed)?;
-        let total = Arc::clone(&self.total).acquire_owned().await;
+        let slot = if is_nested {
+            plugin.try_take(max).ok_or_else(busy)?
+        } else {
+            plugin.take(max).await.ok_or_else(closed)?
+        };
+        let shared = match (state, call.limits().concurrent_setting) {
+            (Some(state), Some(max)) => {
+                let location = call.tool().origin.location.as_str();
+                let taken =
+                    shared_limits::take_slot(state, call.clock(), location, max, !is_nested);
+                // On the heap: few calls have this limit.
+                Some(Box::pin(taken).await?.ok_or_else(busy)?)
+            }
+            _ => None,
+        };
+        let total = Arc::clone(&self.total);
+        let total = if is_nested {
+            total.try_acquire_owned().map_err(|_| busy())?
+        } else {
+            total.acquire_owned().await.map_err(|_| closed())?
+        };
         Ok(CallSlotGuard {
             _plugin: slot,
-            _total: total.map_err(|_| closed())?,
+            _shared: shared,
+            _total: total,
         })
     }
 
@@ -121,12 +168,14 @@ impl CallSlots {
     }
 
     /// Counts the call for the tool, and if it is a compact form, for the tool with the same effect: calls of both forms
-    /// share the limit of an operation. Fails if one of the two has reached its limit of calls per minute.
-    pub(super) fn count_call(
+    /// share the limit of an operation. Fails if one of the two has reached its limit of calls per minute. With `state`,
+    /// calls of all processes count.
+    pub(super) async fn count_call(
         &self,
         call: &Approved,
         policy: &Policy,
         now: Instant,
+        state: Option<&SharedStateHandle>,
     ) -> Result<(), ToolError> {
         // The limits of the call are the tightest of both forms, and of the tools whose effects it has.
         let of_call = call.limits().calls_per_minute;
@@ -141,18 +190,27 @@ impl CallSlots {
         let limited: Vec<_> = limited
             .filter_map(|(tool, max)| Some((tool, max?)))
             .collect();
+        let over_limit = |tool: &Tool, max: u32, retry_after| {
+            let (name, key) = (tool.name(), policy.calls_per_minute_key(tool, max));
+            let message = format!(
+                "`{name}` has reached its limit of {max} calls per minute ({key}); try again later"
+            );
+            rate_error(message, retry_after)
+        };
+        if let Some(state) = state {
+            for (tool, max) in &limited {
+                let name = tool.name().as_str();
+                if !shared_limits::count_call(&**state, "tool", name, *max).await? {
+                    return Err(over_limit(tool, *max, None));
+                }
+            }
+            return Ok(());
+        }
         let mut recent_calls = self.recent_calls.lock();
         for (tool, max) in &limited {
-            let name = tool.name();
-            let recent = recent_calls.entry(name.to_string()).or_default();
+            let recent = recent_calls.entry(tool.name().to_string()).or_default();
             if !recent.fits(*max, now) {
-                let key = policy.calls_per_minute_key(tool, *max);
-                return Err(ToolError::new(
-                    ToolErrorCode::LimitExceeded,
-                    format!(
-                        "`{name}` has reached its limit of {max} calls per minute ({key}); try again later"
-                    ),
-                ));
+                return Err(over_limit(tool, *max, recent.retry_after(*max, now)));
             }
         }
         for (tool, _) in &limited {
@@ -163,12 +221,13 @@ impl CallSlots {
     }
 
     /// Counts the call for its user. Fails if the user has reached the limit of calls per minute. A call without a user
-    /// counts for the session.
-    pub(super) fn count_caller(
+    /// counts for the session. With `state`, calls of all processes count.
+    pub(super) async fn count_caller(
         &self,
         call: &Approved,
         budget: &CallerBudget,
         now: Instant,
+        state: Option<&SharedStateHandle>,
     ) -> Result<(), ToolError> {
         let CallerBudget {
             calls_per_minute,
@@ -176,6 +235,21 @@ impl CallSlots {
         } = budget;
         let caller = call.checked.caller.as_deref();
         let caller = caller.unwrap_or(&call.checked.context.session_id);
+        let over_limit = |retry_after| {
+            let message = format!(
+                "you have reached the limit of {calls_per_minute} calls per minute of your role ({key}); try again later"
+            );
+            rate_error(message, retry_after)
+        };
+        if let Some(state) = state {
+            let counted =
+                shared_limits::count_call(&**state, "caller", caller, *calls_per_minute).await?;
+            return if counted {
+                Ok(())
+            } else {
+                Err(over_limit(None))
+            };
+        }
         let mut recent_callers = self.recent_callers.lock();
         if recent_callers.len() > MAX_IDLE_CALLERS {
             recent_callers.retain(|_, recent| recent.0.back().is_some_and(|at| !is_over(*at, now)));
@@ -184,11 +258,6 @@ impl CallSlots {
         if recent.try_add(*calls_per_minute, now) {
             return Ok(());
         }
-        Err(ToolError::new(
-            ToolErrorCode::LimitExceeded,
-            format!(
-                "you have reached the limit of {calls_per_minute} calls per minute of your role ({key}); try again later"
-            ),
-        ))
+        Err(over_limit(recent.retry_after(*calls_per_minute, now)))
     }
 }

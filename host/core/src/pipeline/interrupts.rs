@@ -1,0 +1,247 @@
+//! Stops running calls: all of them with the kill switch, and those of tools whose grant was revoked, that were removed,
+//! or that a rule denies now.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use serde_json::json;
+
+use crate::backend::BoxFuture;
+use crate::call_switch::{CallSwitch, StopNotice};
+use crate::error::{ToolError, ToolErrorCode};
+use crate::needs::Needs;
+use crate::tool::{Tool, ToolSource};
+
+use super::{PipelineSnapshot, StageContext};
+
+/// Runs `work`, unless the switch stops all calls before or meanwhile. Registers with the switch only if the work does
+/// not complete at once.
+pub(super) async fn until_stopped<F: Future>(
+    switch: Option<&dyn CallSwitch>,
+    mut work: Pin<&mut F>,
+) -> Result<F::Output, StopNotice> {
+    let Some(switch) = switch else {
+        return Ok(work.await);
+    };
+    if let Some(notice) = switch.stopped() {
+        return Err(notice);
+    }
+    let mut changed: Option<BoxFuture<'_, ()>> = None;
+    std::future::poll_fn(move |cx: &mut Context<'_>| {
+        // Polled before the work: the work must not go on after the order to stop.
+        if let Some(notice) = poll_switch(switch, &mut changed, cx) {
+            return Poll::Ready(Err(notice));
+        }
+        if let Poll::Ready(output) = work.as_mut().poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        if changed.is_none() {
+            // Created before the check, so that it reports changes after the check.
+            changed = Some(switch.changed());
+            if let Some(notice) = switch.stopped() {
+                return Poll::Ready(Err(notice));
+            }
+            if let Some(notice) = poll_switch(switch, &mut changed, cx) {
+                return Poll::Ready(Err(notice));
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// Returns the order to stop, if the switch has changed and there is one.
+fn poll_switch<'a>(
+    switch: &'a dyn CallSwitch,
+    changed: &mut Option<BoxFuture<'a, ()>>,
+    cx: &mut Context<'_>,
+) -> Option<StopNotice> {
+    while changed.as_mut()?.as_mut().poll(cx).is_ready() {
+        *changed = Some(switch.changed());
+        if let Some(notice) = switch.stopped() {
+            return Some(notice);
+        }
+    }
+    None
+}
+
+/// Creates the error of a call that the switch has stopped. `may_have_run` is true if its tool had started, and may have
+/// changed something.
+pub(super) fn stopped_error(notice: &StopNotice, may_have_run: bool) -> ToolError {
+    let by = crate::text::visible(&notice.by);
+    let reason = notice.reason.as_deref().map(crate::text::visible);
+    let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
+    let message = if may_have_run {
+        format!("the call was stopped by {by}, and may have taken effect{reason}")
+    } else {
+        format!("all calls are stopped by {by}{reason}")
+    };
+    let details = if may_have_run {
+        json!({"stoppedBy": by, "mayHaveRun": true})
+    } else {
+        json!({"stoppedBy": by})
+    };
+    ToolError::unavailable(message)
+        .with_details(details)
+        .with_remedies(["mimir start".to_owned()])
+}
+
+/// A reason why a call may not go on.
+pub(super) enum LostRights {
+    /// The file or the server of the tool has another build.
+    Replaced,
+    /// The tool does not exist any more.
+    Removed,
+    /// A rule denies every call of the tool.
+    Denied {
+        /// The reason of the rule.
+        text: String,
+        /// The source of the rule.
+        source: String,
+    },
+    /// The grant of the plugin was revoked.
+    Revoked,
+}
+
+impl LostRights {
+    /// Returns the reason as a clause.
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Self::Replaced | Self::Removed => {
+                "its plugin was removed or replaced during the call".to_owned()
+            }
+            Self::Denied { text, source } => format!("{text} ({source})"),
+            Self::Revoked => "its grant was revoked during the call".to_owned(),
+        }
+    }
+
+    /// Returns what a person can do about it.
+    pub(super) fn remedy(&self, tool: &Tool) -> Option<String> {
+        matches!(self, Self::Revoked).then(|| {
+            format!(
+                "`mimir tools trust {}` grants it again",
+                tool.trust_argument()
+            )
+        })
+    }
+}
+
+/// Returns the current version of a tool, and the part that it still has of the rights with which a call of it began.
+pub(super) fn current_rights(
+    tool: &Tool,
+    rights_at_start: Needs,
+    snapshot: &PipelineSnapshot,
+) -> Result<(Arc<Tool>, Needs), LostRights> {
+    let Some(current) = snapshot.registry.get(tool.name().as_str()) else {
+        return Err(LostRights::Removed);
+    };
+    if current.origin.digest != tool.origin.digest
+        || current.origin.location != tool.origin.location
+    {
+        return Err(LostRights::Replaced);
+    }
+    if let Some(reason) = snapshot.policy.refusal(current) {
+        return Err(LostRights::Denied {
+            text: reason.text,
+            source: reason.source,
+        });
+    }
+    let rights = current
+        .rights()
+        .for_running_call(tool.trust, rights_at_start);
+    let rights = rights.ok_or(LostRights::Revoked)?;
+    Ok((Arc::clone(current), rights))
+}
+
+/// Runs the tool of a call until it completes, or until the tools and rules no longer permit it. `equivalent` is the tool
+/// with the same effect, if there is one.
+pub(super) async fn until_revoked<F: Future>(
+    stage: &StageContext<'_>,
+    tool: &Tool,
+    equivalent: Option<&Tool>,
+    mut work: Pin<&mut F>,
+) -> Result<F::Output, ToolError> {
+    let replaced = &stage.pipeline.0.replaced;
+    let mut notified = pin!(replaced.notified());
+    let mut checked = Arc::clone(stage.snapshot);
+    let mut is_waiting = false;
+    std::future::poll_fn(move |cx: &mut Context<'_>| {
+        if is_waiting {
+            while notified.as_mut().poll(cx).is_ready() {
+                notified.set(replaced.notified());
+                check_rights(stage, tool, equivalent, &mut checked)?;
+            }
+        }
+        if let Poll::Ready(output) = work.as_mut().poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        if !is_waiting {
+            is_waiting = true;
+            // A change before this point was not reported.
+            while notified.as_mut().poll(cx).is_ready() {
+                notified.set(replaced.notified());
+            }
+            check_rights(stage, tool, equivalent, &mut checked)?;
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// Fails if a running call of the tool may not go on with the current tools and rules. A call of a build that was replaced
+/// goes on without effects.
+fn check_rights(
+    stage: &StageContext<'_>,
+    tool: &Tool,
+    equivalent: Option<&Tool>,
+    checked: &mut Arc<PipelineSnapshot>,
+) -> Result<(), ToolError> {
+    let snapshot = stage.pipeline.snapshot();
+    if Arc::ptr_eq(checked, &snapshot) {
+        return Ok(());
+    }
+    *checked = Arc::clone(&snapshot);
+    let name = tool.name();
+    let rights_at_start = tool.rights().for_approved_call();
+    let lost = match current_rights(tool, rights_at_start.clone(), &snapshot) {
+        Ok((_, rights)) if rights == rights_at_start => None,
+        Ok(_) => Some((
+            ToolErrorCode::PermissionDenied,
+            "a part of its permissions was revoked during the call".to_owned(),
+            None,
+        )),
+        Err(LostRights::Replaced) => None,
+        // The server of the tool is configured, but does not answer at present.
+        Err(LostRights::Removed)
+            if tool.source == ToolSource::Mcp
+                && snapshot
+                    .registry
+                    .find(name.as_str())
+                    .is_err_and(|error| error.code == ToolErrorCode::Unavailable) =>
+        {
+            None
+        }
+        Err(lost) => {
+            let code = match lost {
+                LostRights::Denied { .. } => ToolErrorCode::PolicyDenied,
+                _ => ToolErrorCode::PermissionDenied,
+            };
+            Some((code, lost.describe(), lost.remedy(tool)))
+        }
+    };
+    let lost = lost.or_else(|| {
+        let equivalent = snapshot.registry.get(equivalent?.name().as_str())?;
+        let reason = snapshot.policy.refusal(equivalent)?;
+        let text = format!("{} ({})", reason.text, reason.source);
+        Some((ToolErrorCode::PolicyDenied, text, None))
+    });
+    let Some((code, why, remedy)) = lost else {
+        return Ok(());
+    };
+    let message = format!("the call of `{name}` was stopped, and may have taken effect: {why}");
+    Err(ToolError::new(code, message)
+        .with_details(json!({"mayHaveRun": true}))
+        .with_remedies(remedy))
+}

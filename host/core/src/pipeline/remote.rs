@@ -1,0 +1,104 @@
+//! Calls that other processes run: this process passes them on, and records only those that no process has run.
+
+use std::sync::Arc;
+
+use crate::call::Call;
+use crate::error::{ToolError, ToolErrorCode};
+use crate::outcome::Outcome;
+use crate::remote_pipeline::RemotePipeline;
+
+use super::call_recorder::CallRecorder;
+use super::connections::PipelineConnections;
+use super::run::CompletedRun;
+use super::session::unavailable;
+use super::{Pipeline, PipelineSnapshot, audit, interrupts, label, sanitize};
+
+/// Runs a call in another process. The outcome of a call that reached its pipeline is returned as is. Dropping the future
+/// cancels the call.
+pub(super) async fn call(
+    pipeline: &Pipeline,
+    call: Call,
+    snapshot: &Arc<PipelineSnapshot>,
+    connections: &PipelineConnections,
+    remote: &dyn RemotePipeline,
+) -> Outcome {
+    let ports = &pipeline.0.ports;
+    let role = snapshot.policy.role();
+    let mut recorder = Box::new(CallRecorder::start(&call, role, ports));
+    recorder.set_called_tool(&call, snapshot);
+    let session = pipeline.0.sessions.get(&call.context.session_id);
+    let refused = match prepare(pipeline, &call, snapshot, connections, &mut recorder).await {
+        Ok(()) => {
+            // The process that runs the call records it, and also that it was cancelled.
+            let sink = recorder.take_sink();
+            match remote.call(call, role).await {
+                Ok(outcome) => {
+                    session.record_outcome_elsewhere(&outcome);
+                    return outcome;
+                }
+                Err(error) => {
+                    recorder.set_sink(sink);
+                    error
+                }
+            }
+        }
+        Err(error) => error,
+    };
+    let stage = pipeline.stage_context(snapshot);
+    let clean = sanitize::sanitize(CompletedRun::refused(refused), &recorder);
+    let labeled = label::label(&stage, clean, &recorder);
+    audit::audit(labeled, recorder, false).await
+}
+
+/// Checks what this process knows better than those that run its calls.
+async fn prepare(
+    pipeline: &Pipeline,
+    call: &Call,
+    snapshot: &PipelineSnapshot,
+    connections: &PipelineConnections,
+    recorder: &mut CallRecorder,
+) -> Result<(), ToolError> {
+    // A running call is stopped by the process that runs it.
+    if let Some(notice) = connections.switch.stopped() {
+        return Err(interrupts::stopped_error(&notice, false));
+    }
+    recorder.check_redactor(call, &snapshot.registry)?;
+    if call.parent.is_some() {
+        return Err(ToolError::internal(
+            "a nested call cannot run in another process than the call that makes it",
+        ));
+    }
+    // A view of the pipeline may have fewer tools than the processes that run its calls know.
+    let hidden = snapshot.registry.left_out().iter();
+    if snapshot.registry.get(&call.tool).is_none()
+        && hidden.into_iter().any(|tool| tool.answers_to(&call.tool))
+    {
+        snapshot.registry.find(&call.tool)?;
+    }
+    if let Some(tool) = snapshot.registry.get(&call.tool)
+        && let Some(reason) = snapshot.policy.refusal(tool)
+    {
+        let message = format!(
+            "`{}` may not run: {} ({})",
+            tool.name(),
+            reason.text,
+            reason.location()
+        );
+        return Err(ToolError::new(ToolErrorCode::PolicyDenied, message));
+    }
+    let session = pipeline.0.sessions.get(&call.context.session_id);
+    if let Some(state) = &connections.state
+        && session.has_unstored_changes()
+    {
+        // The label of a resumed session.
+        let now = pipeline.0.ports.clock.now();
+        session
+            .load(&**state, &call.context.session_id, now)
+            .await?;
+        let stored = session.store(&**state, &call.context.session_id, now);
+        stored
+            .await
+            .map_err(|error| unavailable("the call was not made", &error))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,283 @@
+//! Tests of running calls that are stopped: by the kill switch, by revoked grants, by changed rules.
+
+use super::*;
+use crate::call_switch::{CallSwitch, StopNotice};
+
+/// A switch that tests operate.
+#[derive(Default)]
+struct TestSwitch {
+    notice: Mutex<Option<StopNotice>>,
+    changed: tokio::sync::Notify,
+}
+
+impl TestSwitch {
+    fn stop(&self) {
+        let reason = Some("an incident".to_owned());
+        *self.notice.lock() = Some(StopNotice::new("ada".into(), SystemTime::now(), reason));
+        self.changed.notify_waiters();
+    }
+
+    fn start(&self) {
+        *self.notice.lock() = None;
+        self.changed.notify_waiters();
+    }
+}
+
+impl CallSwitch for TestSwitch {
+    fn stopped(&self) -> Option<StopNotice> {
+        self.notice.lock().clone()
+    }
+
+    fn changed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.changed.notified())
+    }
+}
+
+fn switched(tools: Vec<Tool>) -> (Bench, Arc<TestSwitch>) {
+    let bench = bench(tools, json!({}), ApprovalAnswer::No);
+    let switch = Arc::new(TestSwitch::default());
+    bench.pipeline.connect(PipelineConnections {
+        switch: Arc::clone(&switch) as Arc<dyn CallSwitch>,
+        state: None,
+        remote: None,
+    });
+    (bench, switch)
+}
+
+/// A tool that never returns.
+fn hanging(name: &str) -> (Tool, Arc<Fake>) {
+    let backend = Arc::new(Fake {
+        hang: true,
+        ..Fake::default()
+    });
+    let tool = Tool {
+        backend: Arc::clone(&backend) as Arc<dyn Backend>,
+        ..tool(name)
+    };
+    (tool, backend)
+}
+
+/// Starts a call, and waits until its tool runs.
+async fn start(
+    pipeline: &Pipeline,
+    name: &'static str,
+    backend: &Fake,
+) -> tokio::task::JoinHandle<Outcome> {
+    let before = backend.calls.load(Ordering::SeqCst);
+    let pipeline = pipeline.clone();
+    let task = tokio::spawn(async move { pipeline.call(call(name, json!({}))).await });
+    while backend.calls.load(Ordering::SeqCst) == before {
+        tokio::task::yield_now().await;
+    }
+    task
+}
+
+#[tokio::test]
+async fn kill_switch_refuses_calls_until_it_is_off() {
+    let (bench, switch) = switched(vec![tool("sample")]);
+    switch.stop();
+    for name in ["sample", "missing"] {
+        let outcome = bench.pipeline.call(call(name, json!({}))).await;
+        let error = outcome.result().unwrap_err();
+        assert_eq!(error.code, ToolErrorCode::Unavailable, "{name}");
+        assert_eq!(error.message, "all calls are stopped by ada: an incident");
+        assert_eq!(*error.remedies, ["mimir start".to_owned()]);
+    }
+    assert_eq!(bench.audit.events.lock().len(), 2);
+    switch.start();
+    assert!(bench.pipeline.call(call("sample", json!({}))).await.is_ok());
+}
+
+#[tokio::test]
+async fn kill_switch_stops_running_calls() {
+    let (hang, backend) = hanging("hang");
+    let (bench, switch) = switched(vec![hang]);
+    let running = start(&bench.pipeline, "hang", &backend).await;
+    // A change that does not stop calls.
+    switch.start();
+    tokio::task::yield_now().await;
+    assert!(!running.is_finished());
+    switch.stop();
+    let outcome = running.await.unwrap();
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, ToolErrorCode::Unavailable);
+    assert!(error.message.contains("may have taken effect"), "{error}");
+    assert_eq!(error.details.as_ref().unwrap()["mayHaveRun"], true);
+    let events = bench.audit.events.lock();
+    assert_eq!(events.len(), 1);
+    assert_eq!(events[0]["code"], "UNAVAILABLE");
+}
+
+#[tokio::test]
+async fn kill_switch_stops_nested_calls() {
+    let (hang, backend) = hanging("hang");
+    let mut outer = with(
+        "outer",
+        Fake {
+            nested: Some("hang"),
+            ..Fake::default()
+        },
+    );
+    outer.trust = ToolTrust::Trusted;
+    outer.granted.tools = vec!["hang".into()];
+    let (bench, switch) = switched(vec![hang, outer]);
+    let running = {
+        let pipeline = bench.pipeline.clone();
+        tokio::spawn(async move { pipeline.call(call("outer", json!({}))).await })
+    };
+    while backend.calls.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    switch.stop();
+    assert_eq!(
+        code(&running.await.unwrap()),
+        Some(ToolErrorCode::Unavailable)
+    );
+    // Both calls are on record once.
+    let events = bench.audit.events.lock();
+    let mut tools: Vec<_> = events.iter().map(|event| event["tool"].clone()).collect();
+    tools.sort_by_key(ToString::to_string);
+    assert_eq!(tools, ["hang", "outer"]);
+}
+
+#[tokio::test]
+async fn kill_switch_stops_a_call_that_waits_for_a_person() {
+    struct Never;
+    impl crate::approval::Approver for Never {
+        fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
+            Box::pin(std::future::pending())
+        }
+    }
+    let mut asking = tool("asking");
+    asking.definition.approval = Decision::Ask;
+    let base = bench(vec![asking], json!({}), ApprovalAnswer::No);
+    let ports = PipelinePorts {
+        approver: Arc::new(Never),
+        ..base.pipeline.0.ports.clone()
+    };
+    let snapshot = PipelineSnapshot {
+        registry: base.pipeline.snapshot().registry.only(|_| true),
+        policy: Policy::default(),
+    };
+    let pipeline = Pipeline::new(snapshot, ports);
+    let switch = Arc::new(TestSwitch::default());
+    pipeline.connect(PipelineConnections {
+        switch: Arc::clone(&switch) as Arc<dyn CallSwitch>,
+        state: None,
+        remote: None,
+    });
+    let mut waiting = Box::pin(pipeline.call(call("asking", json!({}))));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(waiting.as_mut().poll(&mut context).is_pending());
+    switch.stop();
+    let outcome = waiting.await;
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, ToolErrorCode::Unavailable);
+    assert!(error.details.as_ref().unwrap().get("mayHaveRun").is_none());
+}
+
+/// A tool that never returns, with a grant for a model.
+fn granted() -> (Tool, Arc<Fake>) {
+    let (mut tool, backend) = hanging("granted");
+    tool.trust = ToolTrust::Trusted;
+    tool.definition.needs.model = true;
+    tool.granted = tool.definition.needs.clone();
+    (tool, backend)
+}
+
+/// Replaces the tool with a changed one, and returns the outcome of its running call, or `None` if it goes on.
+async fn outcome_after(
+    config: Value,
+    change: impl FnOnce(&mut Vec<Tool>),
+) -> Option<(Outcome, Vec<Value>)> {
+    let (tool, backend) = granted();
+    let (other, other_backend) = hanging("other");
+    let mut tools = vec![tool, other];
+    let bench = bench(tools.clone(), json!({}), ApprovalAnswer::No);
+    let running = start(&bench.pipeline, "granted", &backend).await;
+    let unaffected = start(&bench.pipeline, "other", &other_backend).await;
+    change(&mut tools);
+    let config: Config = serde_json::from_value(config).unwrap();
+    bench.pipeline.replace(PipelineSnapshot {
+        registry: Registry::new(tools, vec![]),
+        policy: Policy::new(&config, "config.yml").unwrap(),
+    });
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!unaffected.is_finished());
+    if !running.is_finished() {
+        return None;
+    }
+    let events = bench.audit.events.lock().clone();
+    Some((running.await.unwrap(), events))
+}
+
+#[tokio::test]
+async fn revoked_grant_stops_running_calls() {
+    let revoked = outcome_after(json!({}), |tools| {
+        tools[0].trust = ToolTrust::Untrusted;
+        tools[0].granted = Needs::default();
+    });
+    let (outcome, events) = revoked.await.expect("the call is stopped");
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, ToolErrorCode::PermissionDenied);
+    assert!(error.message.contains("its grant was revoked"), "{error}");
+    assert!(error.remedies[0].contains("mimir tools trust granted"));
+    assert_eq!(events.len(), 1);
+    assert_eq!(events[0]["code"], "PERMISSION_DENIED");
+}
+
+#[tokio::test]
+async fn smaller_grant_stops_running_calls() {
+    let smaller = outcome_after(json!({}), |tools| tools[0].granted = Needs::default());
+    let (outcome, _) = smaller.await.expect("the call is stopped");
+    assert_eq!(code(&outcome), Some(ToolErrorCode::PermissionDenied));
+}
+
+#[tokio::test]
+async fn removed_tool_stops_running_calls() {
+    let removed = outcome_after(json!({}), |tools| drop(tools.remove(0)));
+    let (outcome, _) = removed.await.expect("the call is stopped");
+    assert_eq!(code(&outcome), Some(ToolErrorCode::PermissionDenied));
+}
+
+#[tokio::test]
+async fn denied_tool_stops_running_calls() {
+    let denied = outcome_after(json!({"policy": {"deny": ["granted"]}}), |_| ());
+    let (outcome, _) = denied.await.expect("the call is stopped");
+    assert_eq!(code(&outcome), Some(ToolErrorCode::PolicyDenied));
+}
+
+#[tokio::test]
+async fn changes_without_a_revocation_stop_no_calls() {
+    let changes: [fn(&mut Vec<Tool>); 3] = [
+        |_| (),
+        |tools| tools[0].flags = vec!["odd".into()],
+        |tools| {
+            let mut origin = (*tools[0].origin).clone();
+            origin.digest = "another build".into();
+            tools[0].origin = origin.into();
+        },
+    ];
+    for change in changes {
+        assert!(outcome_after(json!({}), change).await.is_none());
+    }
+}
+
+#[tokio::test]
+async fn role_that_was_removed_stops_running_calls() {
+    let (hang, backend) = hanging("hang");
+    let config = json!({"roles": {"reader": {"groups": ["all"], "tools": {"allow": ["hang"]}}}});
+    let bench = bench(vec![hang], config, ApprovalAnswer::No);
+    let view = bench.pipeline.restricted(|full| full.in_role("reader"));
+    let running = start(&view, "hang", &backend).await;
+    bench.pipeline.replace(PipelineSnapshot {
+        registry: bench.pipeline.snapshot().registry.only(|_| true),
+        policy: Policy::default(),
+    });
+    assert_eq!(
+        code(&running.await.unwrap()),
+        Some(ToolErrorCode::PermissionDenied)
+    );
+}
