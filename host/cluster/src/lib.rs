@@ -6,9 +6,11 @@
 mod audit;
 mod connection;
 mod frames;
+mod init;
 mod names;
 mod node;
 mod options;
+mod permissions;
 mod pool;
 mod request;
 mod state;
@@ -22,6 +24,7 @@ pub use audit::{
 };
 pub use connection::{ClusterConnection, ClusterError};
 pub use frames::RemoteToolList;
+pub use init::{ClusterFile, InitOptions, cluster_files};
 pub use node::{
     CallHold, ClusterNode, NodeDescription, NodeEntry, NodeRole, NodeView, NodeWorkspace,
 };
