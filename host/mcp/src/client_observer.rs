@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use mimir_core::audit::RequestOrigin;
 use mimir_core::call::{CallObserver, CallProgress, LogLine};
+use mimir_core::trace_context::TraceContext;
 use mimir_core::upstream_request::{self, UpstreamRequest, UpstreamRequestKind};
 use mimir_core::{ApprovalAnswer, Approver, BoxFuture, Card, ToolError};
 use parking_lot::Mutex;
@@ -12,6 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::elicitation;
 use crate::logs::MinLogLevel;
+use crate::server::RequestTrace;
 
 mod progress_limiter;
 
@@ -30,6 +33,17 @@ pub(crate) enum ClientQuestion {
     Card(ApprovalQuestion),
     /// Requests of the server behind the tool.
     Requests(ForwardedRequests),
+}
+
+impl ClientQuestion {
+    /// Returns true if the call, or the one that made it, may have taken effect before the question was asked.
+    pub(crate) fn is_asked_during_run(&self) -> bool {
+        match self {
+            // The arguments of an effect cannot be edited.
+            Self::Card(question) => !question.card.editable || question.card.caller.is_some(),
+            Self::Requests(_) => true,
+        }
+    }
 }
 
 /// An approval question for the user.
@@ -58,8 +72,8 @@ pub(crate) struct ClientObserver {
     updates: mpsc::Sender<CallUpdate>,
     progress: Option<Mutex<ProgressLimiter>>,
     min_level: Option<MinLogLevel>,
-    /// The trace context of the request.
-    trace: Option<String>,
+    /// The trace context of the request, and the request itself.
+    trace: RequestTrace,
     approver: Box<dyn Approver>,
     /// Server requests that the client supports, and the channel for them.
     supported: Vec<UpstreamRequestKind>,
@@ -78,7 +92,7 @@ impl ClientObserver {
     pub(crate) fn new(
         progress: bool,
         min_level: Option<MinLogLevel>,
-        trace: Option<String>,
+        trace: RequestTrace,
         supported: Vec<UpstreamRequestKind>,
         separate_answers: bool,
         early_answers: BTreeMap<String, Value>,
@@ -140,7 +154,15 @@ impl CallObserver for ClientObserver {
     }
 
     fn trace(&self) -> Option<&str> {
-        self.trace.as_deref()
+        self.trace.parent.as_deref()
+    }
+
+    fn trace_context(&self) -> Option<&TraceContext> {
+        self.trace.context.as_ref()
+    }
+
+    fn request_origin(&self) -> Option<&RequestOrigin> {
+        Some(&self.trace.origin)
     }
 }
 

@@ -7,7 +7,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,9 +15,11 @@ use ::http::{HeaderMap, Method, Request, Response, StatusCode};
 use bytes::Bytes;
 use http_body::Body;
 use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt as _, Full};
-use mimir_core::ToolError;
+use http_body_util::{BodyExt as _, Full, Limited};
 use mimir_core::network::RequestTarget;
+use mimir_core::peer_messages::{PeerMessageHandler, PeerReply};
+use mimir_core::{BoxFuture, ToolError};
+use rmcp::model::InitializeRequestParams;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
@@ -30,6 +32,8 @@ mod cors;
 mod identity;
 mod leased_body;
 mod login_pages;
+mod readiness;
+mod replicas;
 mod request_body;
 mod request_guard;
 mod session_manager;
@@ -37,11 +41,19 @@ mod session_table;
 
 pub use identity::{IdentityOptions, is_user_id};
 pub use login_pages::{LoginRecorder, UserLogin, UserLoginOutcome};
+pub use readiness::ReadinessCheck;
+pub(crate) use replicas::{PipelineSessionId, SealPurpose, SealedCall};
+pub use replicas::{ReplicaSet, SealingKeyError};
 
 use identity::{IdentityVerifier, TokenRejection};
 use leased_body::bind_to_session;
 use login_pages::LoginPages;
-use request_body::{BodyError, TrackedBody};
+use readiness::Readiness;
+use replicas::{
+    ForwardedRequest, RequestRoute, ResponseParts, RouteRequest, SealedSession, SealedSessionStore,
+    refusal_parts,
+};
+use request_body::{BodyError, BodyFailure, TrackedBody};
 use request_guard::{HttpRefusal, RequestGuard};
 use session_manager::{BoundedSessionManager, RequestScope};
 pub(crate) use session_table::SessionLease;
@@ -80,6 +92,10 @@ pub struct HttpOptions {
     pub login_recorder: Option<LoginRecorder>,
     /// Source of additional metrics for `/metrics`.
     pub extra_metrics: Option<MetricSource>,
+    /// Conditions under which the server can take calls, for `/readyz`.
+    pub readiness: Vec<ReadinessCheck>,
+    /// The other servers behind the same address, which answer the requests of the same clients.
+    pub replicas: Option<Arc<ReplicaSet>>,
 }
 
 /// A server over HTTP, as a tower service for any listener. Clones share the same server.
@@ -93,6 +109,8 @@ struct HttpServiceState {
     /// Pages for logins of users at other servers.
     login_pages: Option<LoginPages>,
     extra_metrics: Option<MetricSource>,
+    readiness: Readiness,
+    replicas: Option<Arc<ReplicaSet>>,
     sessions: Arc<BoundedSessionManager>,
     inner: StreamableHttpService<ClientSession, BoundedSessionManager>,
     /// Closes the sessions.
@@ -127,14 +145,18 @@ impl ToolServer {
             .map(|verifier| self.login_pages(verifier.resource(), &options))
             .transpose()?
             .flatten();
-        let sessions = Arc::new(BoundedSessionManager::new());
+        let sessions = Arc::new(BoundedSessionManager::new(options.replicas.clone()));
         let guard = RequestGuard::new(&options);
-        let config = StreamableHttpServerConfig::default()
+        let mut config = StreamableHttpServerConfig::default()
             // The guard has already checked both, for every path and before anything else.
             .with_allowed_hosts(guard.hosts().to_vec())
             .disable_allowed_origins()
             .with_json_response(true)
             .with_max_request_body_bytes(MAX_BODY_SIZE);
+        if let Some(replicas) = &options.replicas {
+            config.session_store = Some(Arc::new(SealedSessionStore(Arc::clone(replicas))));
+            self.set_replicas(Arc::clone(replicas));
+        }
         let cancellation = config.cancellation_token.clone();
         let server = self.clone();
         let factory = move || {
@@ -143,16 +165,20 @@ impl ToolServer {
             let principal = principal.ok_or_else(|| io::Error::other("not in a request"))?;
             Ok(server.for_role(principal.role.as_deref()).session())
         };
-        Ok(HttpService(Arc::new(HttpServiceState {
+        let service = HttpService(Arc::new(HttpServiceState {
             server: self.clone(),
             guard,
             identity,
             login_pages,
             extra_metrics: options.extra_metrics,
+            readiness: Readiness::new(options.readiness),
+            replicas: options.replicas,
             inner: StreamableHttpService::new(factory, Arc::clone(&sessions), config),
             sessions,
             close: Box::new(move || cancellation.cancel()),
-        })))
+        }));
+        service.receive_forwarded();
+        Ok(service)
     }
 }
 
@@ -196,9 +222,16 @@ impl HttpService {
 
     /// Ends all sessions and their calls, and waits until each call is in the audit log, for at most the given time.
     pub async fn close(&self, at_most: Duration) {
+        self.begin_drain();
         (self.0.close)();
         self.0.server.stop();
         self.0.server.wait_until_idle(at_most).await;
+    }
+
+    /// Makes `/readyz` report that this server is about to end, so that no further clients are sent to it. Requests are
+    /// still answered.
+    pub fn begin_drain(&self) {
+        self.0.readiness.begin_drain();
     }
 
     async fn handle<B>(&self, request: Request<B>) -> BoxedResponse
@@ -229,6 +262,9 @@ impl HttpService {
         // Health checks carry no token, and the response reveals nothing.
         if path == "/healthz" {
             return text_response(StatusCode::OK, "ok\n");
+        }
+        if path == "/readyz" {
+            return shared.readiness.response();
         }
         let mut expires = None;
         let principal = match &shared.identity {
@@ -286,7 +322,7 @@ impl HttpService {
     /// and a call ends with a `notifications/cancelled` or with its session.
     async fn handle_mcp<B>(
         &self,
-        mut request: Request<B>,
+        request: Request<B>,
         principal: Principal,
         expires: Option<Instant>,
     ) -> BoxedResponse
@@ -295,15 +331,136 @@ impl HttpService {
         B::Error: Into<BodyError>,
     {
         let shared = &self.0;
+        let Some(replicas) = &shared.replicas else {
+            let context = RequestContext {
+                principal,
+                expires,
+                session: None,
+                handshake: None,
+            };
+            return self.handle_here(request, context).await;
+        };
+        let (parts, body) = request.into_parts();
+        let body = match read_body(body).await {
+            Ok(body) => body,
+            Err(response) => return response,
+        };
+        let session = session_id(&parts.headers);
+        let routing = replicas.route(RouteRequest {
+            parts: &parts,
+            body: &body,
+            session: session.as_deref(),
+            principal: &principal,
+        });
+        let route = match (expires, &shared.identity) {
+            (Some(expires), Some(identity)) => match timeout_at(expires, routing).await {
+                Ok(route) => route,
+                Err(_) => return identity.rejection_response(TokenRejection::EXPIRED),
+            },
+            _ => routing.await,
+        };
+        match route {
+            RequestRoute::Local { session, handshake } => {
+                let context = RequestContext {
+                    principal,
+                    expires,
+                    session,
+                    handshake,
+                };
+                let request = Request::from_parts(parts, Full::new(body));
+                self.handle_here(request, context).await
+            }
+            RequestRoute::Answered(response) => bind_to_session(response, None, expires),
+            RequestRoute::Refused(refusal) => refusal_response(refusal),
+        }
+    }
+
+    /// Starts to answer the requests that other replicas forward.
+    fn receive_forwarded(&self) {
+        if let Some(replicas) = &self.0.replicas {
+            let service = Arc::downgrade(&self.0);
+            replicas
+                .peers()
+                .receive(Arc::new(ForwardedRequests(service)));
+        }
+    }
+
+    /// Answers a request that another replica has forwarded.
+    async fn handle_forwarded(&self, message: Vec<u8>) -> ResponseParts {
+        let Some(replicas) = &self.0.replicas else {
+            return refusal_parts(HttpRefusal::NoSession);
+        };
+        let Some(forwarded) = ForwardedRequest::decode(message, replicas.keys()).await else {
+            tracing::warn!(
+                "a message of another server was rejected, because its seal is not valid"
+            );
+            return refusal_parts(HttpRefusal::NoSession);
+        };
+        let ForwardedRequest {
+            request,
+            principal,
+            only_if_held,
+        } = forwarded;
+        let session = match session_id(request.headers()) {
+            None => None,
+            Some(id) => match replicas.session_of(&id, &principal).await {
+                Some(_) if only_if_held && !self.0.sessions.sessions().contains(&id) => {
+                    return ResponseParts::new(empty_response(StatusCode::NO_CONTENT));
+                }
+                Some(session) => Some(Box::new(session)),
+                None => return refusal_parts(HttpRefusal::NoSession),
+            },
+        };
+        let context = RequestContext {
+            principal,
+            // The replica that got the request ends the response when the token expires.
+            expires: None,
+            session,
+            handshake: None,
+        };
+        ResponseParts::new(self.handle_here(request, context).await)
+    }
+
+    /// Handles an MCP request that this replica answers.
+    async fn handle_here<B>(
+        &self,
+        mut request: Request<B>,
+        context: RequestContext,
+    ) -> BoxedResponse
+    where
+        B: Body + Send + 'static,
+        B::Error: Into<BodyError>,
+    {
+        let shared = &self.0;
+        let RequestContext {
+            principal,
+            expires,
+            session,
+            handshake,
+        } = context;
         let id = session_id(request.headers());
         let is_post = request.method() == Method::POST;
-        let lease = match self.lease_session(is_post, id.as_deref(), &principal) {
+        let is_delete = request.method() == Method::DELETE;
+        let lease = match &session {
+            // The end of the session is on record already.
+            Some(_) if is_delete => Ok(None),
+            Some(session) => {
+                let id = id.as_deref().unwrap_or_default();
+                self.lease_sealed_session(is_post, id, session, &principal)
+                    .await
+            }
+            None => self.lease_session(is_post, id.as_deref(), &principal),
+        };
+        let lease = match lease {
             Ok(lease) => lease,
             Err(refusal) => return refusal_response(refusal),
         };
-        let is_delete = request.method() == Method::DELETE;
         let extensions = request.extensions_mut();
         extensions.insert(principal.clone());
+        if let Some(session) = &session {
+            let id = Arc::from(session.session.as_str());
+            extensions.insert(PipelineSessionId(id));
+        }
         if let Some(lease) = &lease {
             // The response keeps the lease while it is being sent.
             extensions.insert(Arc::clone(lease));
@@ -312,7 +469,7 @@ impl HttpService {
         let (parts, body) = request.into_parts();
         let (body, failure) = TrackedBody::new(body);
         let request = Request::from_parts(parts, body);
-        let scope = RequestScope::new(principal);
+        let scope = RequestScope::new(principal, handshake);
         let handling = scope.run_scoped(shared.inner.handle(request));
         let response = match (expires, &shared.identity) {
             (Some(expires), Some(identity)) => match timeout_at(expires, handling).await {
@@ -324,20 +481,17 @@ impl HttpService {
         if scope.is_over_limit() {
             return refusal_response(HttpRefusal::Full);
         }
-        if failure.is_late() {
-            return text_response(
-                StatusCode::REQUEST_TIMEOUT,
-                "the request body did not arrive in time\n",
-            );
-        }
-        if failure.is_broken() {
-            return text_response(StatusCode::BAD_REQUEST, "the request body is incomplete\n");
+        if let Some(response) = failure_response(&failure) {
+            return response;
         }
         if is_post && is_json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
             return json_rpc_error(response).await;
         }
         if let Some(id) = id.filter(|_| is_delete && response.status().is_success()) {
             shared.sessions.sessions().remove(&id);
+            if let Some(session) = &session {
+                shared.server.end_pipeline_session(&session.session);
+            }
             // Clients accept no other status for the end of a session.
             return empty_response(StatusCode::NO_CONTENT);
         }
@@ -363,6 +517,92 @@ impl HttpService {
             .map(|lease| Some(Arc::new(lease)))
             .ok_or(HttpRefusal::NoSession)
     }
+
+    /// Leases a session that this replica may have to continue for another one.
+    async fn lease_sealed_session(
+        &self,
+        is_post: bool,
+        id: &str,
+        session: &SealedSession,
+        principal: &Principal,
+    ) -> Result<Option<Arc<SessionLease>>, HttpRefusal> {
+        let shared = &self.0;
+        let table = shared.sessions.sessions();
+        if table.contains(id) {
+            return self.lease_session(is_post, Some(id), principal);
+        }
+        if is_post && shared.server.calls() >= MAX_CALLS {
+            return Err(HttpRefusal::Busy);
+        }
+        let Some(replicas) = shared.replicas.as_ref().filter(|_| !session.is_expired()) else {
+            return Err(HttpRefusal::NoSession);
+        };
+        match replicas.is_ended(session).await {
+            Ok(false) => {}
+            Ok(true) => return Err(HttpRefusal::NoSession),
+            Err(error) => {
+                tracing::warn!(%error, "a session cannot be continued");
+                return Err(HttpRefusal::NoState);
+            }
+        }
+        let lease = table.lease_or_insert(id, principal);
+        let lease = lease.ok_or(HttpRefusal::NoSession)?;
+        Ok(Some(Arc::new(lease)))
+    }
+}
+
+/// The circumstances of a request that this server answers.
+struct RequestContext {
+    principal: Principal,
+    /// The end of the principal's token.
+    expires: Option<Instant>,
+    /// The session, if another replica may have created it.
+    session: Option<Box<SealedSession>>,
+    /// The params of the handshake, if other replicas may continue the session.
+    handshake: Option<Box<InitializeRequestParams>>,
+}
+
+/// Answers the requests that other replicas forward, for as long as the service exists.
+struct ForwardedRequests(Weak<HttpServiceState>);
+
+impl PeerMessageHandler for ForwardedRequests {
+    fn handle(&self, message: Vec<u8>) -> BoxFuture<'static, Box<dyn PeerReply>> {
+        let service = self.0.upgrade().map(HttpService);
+        Box::pin(async move {
+            let reply = match service {
+                Some(service) => service.handle_forwarded(message).await,
+                None => refusal_parts(HttpRefusal::NoSession),
+            };
+            Box::new(reply) as Box<dyn PeerReply>
+        })
+    }
+}
+
+/// Reads the body of a request. The error is the response.
+async fn read_body<B>(body: B) -> Result<Bytes, BoxedResponse>
+where
+    B: Body + Send + 'static,
+    B::Error: Into<BodyError>,
+{
+    let (body, failure) = TrackedBody::new(body);
+    match Limited::new(body, MAX_BODY_SIZE).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(_) => Err(failure_response(&failure).unwrap_or_else(|| {
+            let text = format!("the request body is larger than {} bytes\n", MAX_BODY_SIZE);
+            text_response(StatusCode::PAYLOAD_TOO_LARGE, &text)
+        })),
+    }
+}
+
+/// Returns the response to a request whose body did not arrive.
+fn failure_response(failure: &BodyFailure) -> Option<BoxedResponse> {
+    if failure.is_late() {
+        let text = "the request body did not arrive in time\n";
+        return Some(text_response(StatusCode::REQUEST_TIMEOUT, text));
+    }
+    let text = "the request body is incomplete\n";
+    let is_broken = failure.is_broken();
+    is_broken.then(|| text_response(StatusCode::BAD_REQUEST, text))
 }
 
 impl<B> tower_service::Service<Request<B>> for HttpService

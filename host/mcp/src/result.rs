@@ -51,6 +51,16 @@ pub(crate) fn to_tool_result(
     result
 }
 
+/// Returns the MCP result for a call that has ended without an outcome at this server.
+pub(crate) fn error_result(error: &ToolError) -> CallToolResult {
+    let mut result = failure_result(error, None, None);
+    let mut meta = JsonObject::new();
+    let outcome = json!({"code": error.code.as_str(), "details": error.details});
+    meta.insert(OUTCOME_META.to_owned(), outcome);
+    result.meta = Some(MetaObject(meta));
+    result
+}
+
 /// Returns the mark for the content of an untrusted outcome, or `None` if the outcome is trusted.
 pub(crate) fn untrusted_mark(outcome: &Outcome) -> Option<UntrustedMark> {
     let label = outcome.label();

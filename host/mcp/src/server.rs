@@ -14,6 +14,7 @@ use crate::catalogue::{ListRevision, ToolCatalogue};
 use crate::client::McpServers;
 use crate::client_observer::ClientApprover;
 use crate::elicitation::PendingCalls;
+use crate::http::{ReplicaSet, SealPurpose, SealedCall};
 use crate::metrics::{MetricFamily, ServerMetrics};
 use crate::skills::SkillSource;
 
@@ -32,6 +33,7 @@ mod tool_lookup;
 
 pub(crate) use param_errors::describe_invalid_params;
 pub(crate) use session::{ClientSession, CloseSignal};
+pub(crate) use tool_call::RequestTrace;
 
 /// Approval settings: the approver that follows the client's user, and the time limit of an answer.
 #[derive(Clone)]
@@ -74,6 +76,8 @@ struct ToolServerState {
     /// Signals that the server shuts down.
     close_signal: CloseSignal,
     metrics: Arc<ServerMetrics>,
+    /// The other servers behind the same address, which continue the sessions of this one.
+    replicas: OnceLock<Arc<ReplicaSet>>,
     /// The views of the roles in use.
     roles: Mutex<BTreeMap<String, ToolServer>>,
 }
@@ -108,6 +112,7 @@ impl ToolServer {
             active_calls: watch::Sender::default(),
             close_signal: CloseSignal::default(),
             metrics: Arc::default(),
+            replicas: OnceLock::new(),
             roles: Mutex::default(),
         }))
     }
@@ -129,6 +134,37 @@ impl ToolServer {
         // Not a change for clients.
         *self.0.catalogue.lock() = Arc::new(self.build_catalogue(self.0.pipeline.snapshot()));
         self
+    }
+
+    /// Sets the other servers behind the same address.
+    pub(crate) fn set_replicas(&self, replicas: Arc<ReplicaSet>) {
+        // Called once, when the server over HTTP is created.
+        let _ = self.0.replicas.set(replicas);
+    }
+
+    /// Returns the name of a new pending call or task of this owner, which only its client learns. `None` if the system
+    /// has no random numbers.
+    fn new_call_name(
+        &self,
+        purpose: SealPurpose,
+        owner: &str,
+        may_have_run: bool,
+    ) -> Option<String> {
+        match self.0.replicas.get() {
+            Some(replicas) => replicas.new_call_name(purpose, owner, may_have_run),
+            None => crate::elicitation::random_token(),
+        }
+    }
+
+    /// Returns a pending call or task that another server held, which has ended.
+    fn lost_call(&self, purpose: SealPurpose, name: &str, owner: &str) -> Option<SealedCall> {
+        let replicas = self.0.replicas.get()?;
+        replicas.call_of_ended_replica(purpose, name, owner)
+    }
+
+    /// Ends the pipeline session of a client that has ended its session.
+    pub(crate) fn end_pipeline_session(&self, session: &str) {
+        self.0.pipeline.end_session(session);
     }
 
     /// Notifies clients if their lists have changed. Call it when the pipeline's snapshot has been replaced.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use mimir_core::trace_context::{TRACEPARENT, TRACESTATE};
 use mimir_core::{ToolError, ToolErrorCode};
 use parking_lot::Mutex;
 use rmcp::model::{
@@ -339,18 +340,25 @@ impl ServerConnection {
         result
     }
 
-    /// Returns the metadata of a request of a call. Each request declares its capabilities, because they depend on the
-    /// client.
+    /// Returns the metadata of a request of a call: the trace context, and the capabilities. Each request declares its
+    /// capabilities, because they depend on the client.
     fn request_meta(&self, broker: &InputRequestBroker) -> Option<RequestMetaObject> {
+        let mut meta = RequestMetaObject::new();
+        let trace = broker.observer().trace_context();
+        if let Some(trace) = trace {
+            meta.insert(TRACEPARENT.to_owned(), trace.traceparent().into());
+            if let Some(state) = trace.tracestate() {
+                meta.insert(TRACESTATE.to_owned(), state.into());
+            }
+        }
         if self.generation != ProtocolGeneration::Discovery {
-            return None;
+            return trace.is_some().then_some(meta);
         }
         let mut capabilities = broker.declared_capabilities();
         if self.capabilities().supports_tasks() {
             let extensions = capabilities.extensions.get_or_insert_default();
             extensions.insert(TASKS_EXTENSION_ID.to_owned(), JsonObject::new());
         }
-        let mut meta = RequestMetaObject::new();
         meta.set_client_capabilities(capabilities);
         Some(meta)
     }

@@ -14,9 +14,12 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use mimir_core::ToolError;
 use mimir_core::redact::Vault;
 use mimir_core::text::{prefix, visible};
+use mimir_core::trace_context::{TRACEPARENT, TRACESTATE};
 use mimir_net::{Error, HostClient, ResponseBody};
 use parking_lot::Mutex;
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ErrorData, ServerJsonRpcMessage};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, ErrorData, GetMeta as _, ServerJsonRpcMessage,
+};
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,
     StreamableHttpPostResponse,
@@ -329,6 +332,21 @@ impl RequestHeaders {
         Self(headers)
     }
 
+    /// Adds the trace context of a request, which its `_meta` contains, for servers behind this one's proxies.
+    fn with_trace_of(mut self, message: &ClientJsonRpcMessage) -> Self {
+        let ClientJsonRpcMessage::Request(request) = message else {
+            return self;
+        };
+        let meta = request.request.get_meta();
+        for name in [TRACEPARENT, TRACESTATE] {
+            let value = meta.get(name).and_then(Value::as_str);
+            if let Some(value) = value.and_then(|value| HeaderValue::from_str(value).ok()) {
+                self.0.insert(name, value);
+            }
+        }
+        self
+    }
+
     fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.0.insert(name, value);
         self
@@ -395,6 +413,7 @@ impl StreamableHttpClient for GuardedHttpClient {
         let body = serde_json::to_vec(&message)?;
         let headers = RequestHeaders::new(ACCEPTED_TYPES, session.as_deref(), token, custom);
         let headers = headers.with_header(CONTENT_TYPE, HeaderValue::from_static(JSON));
+        let headers = headers.with_trace_of(&message);
         let sent = self.send(Method::POST, &uri, headers, body.into()).await?;
         let (response, token) = sent;
         let status = response.status();

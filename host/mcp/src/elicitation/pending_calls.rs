@@ -46,13 +46,18 @@ const MAX_PENDING_CALLS: usize = 256;
 const OUTCOME_LIFETIME: Duration = Duration::from_secs(15 * 60);
 
 impl PendingCalls {
-    /// Stores a call and returns its name. Fails with the call if too many calls are pending.
-    pub(crate) fn insert(&self, call: PendingCall) -> Result<String, Box<PendingCall>> {
+    /// Stores a call under this name, which cannot be guessed. Fails with the call if too many calls are pending, or if
+    /// there is no name.
+    pub(crate) fn insert(
+        &self,
+        name: Option<String>,
+        call: PendingCall,
+    ) -> Result<String, Box<PendingCall>> {
         let mut calls = self.0.lock();
         calls.retain(|_, (since, pending)| {
             !pending.task.is_over() || since.elapsed() < OUTCOME_LIFETIME
         });
-        match super::random_token() {
+        match name {
             Some(name) if calls.len() < MAX_PENDING_CALLS => {
                 calls.insert(name.clone(), (Instant::now(), call));
                 Ok(name)

@@ -36,6 +36,8 @@ pub(super) enum HttpRefusal {
     Busy,
     /// Too many sessions, none of which is idle.
     Full,
+    /// The state that the replicas share cannot be reached.
+    NoState,
 }
 
 impl HttpRefusal {
@@ -46,7 +48,9 @@ impl HttpRefusal {
             HttpRefusal::Hosts => StatusCode::BAD_REQUEST,
             HttpRefusal::Token => StatusCode::UNAUTHORIZED,
             HttpRefusal::NoSession => StatusCode::NOT_FOUND,
-            HttpRefusal::Busy | HttpRefusal::Full => StatusCode::SERVICE_UNAVAILABLE,
+            HttpRefusal::Busy | HttpRefusal::Full | HttpRefusal::NoState => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
         }
     }
 
@@ -65,6 +69,9 @@ impl HttpRefusal {
             }
             HttpRefusal::NoSession => "session not found\n",
             HttpRefusal::Busy => "too many concurrent calls: try again when some have ended\n",
+            HttpRefusal::NoState => {
+                "the state that the servers share cannot be reached: try again later\n"
+            }
             HttpRefusal::Full => {
                 "too many sessions, and none of them is idle: end an unused session (DELETE /mcp with its mcp-session-id), or try again later\n"
             }
@@ -75,7 +82,9 @@ impl HttpRefusal {
     pub(super) const fn header(self) -> Option<(HeaderName, &'static str)> {
         match self {
             HttpRefusal::Token => Some((WWW_AUTHENTICATE, "Bearer realm=\"mimir\"")),
-            HttpRefusal::Busy | HttpRefusal::Full => Some((RETRY_AFTER, "1")),
+            HttpRefusal::Busy | HttpRefusal::Full | HttpRefusal::NoState => {
+                Some((RETRY_AFTER, "1"))
+            }
             HttpRefusal::Host
             | HttpRefusal::Hosts
             | HttpRefusal::Origin
@@ -88,13 +97,21 @@ impl RequestGuard {
     pub(super) fn new(options: &HttpOptions) -> Self {
         let loopback = LOOPBACK_NAMES.iter().map(|name| (*name).to_owned());
         let hosts = options.hosts.iter().map(|host| host.to_ascii_lowercase());
-        let name = crate::elicitation::random_token().unwrap_or_default();
+        let id = options.replicas.as_ref().map_or_else(
+            || {
+                format!(
+                    "http-{}",
+                    crate::elicitation::random_token().unwrap_or_default()
+                )
+            },
+            |replicas| replicas.principal_id(),
+        );
         Self {
             hosts: loopback.chain(hosts).collect(),
             origins: options.origins.clone(),
             token: options.token.clone(),
             principal: Principal {
-                id: format!("http-{name}"),
+                id,
                 user: None,
                 role: None,
             },
@@ -176,9 +193,7 @@ mod tests {
             hosts: vec!["Tools.example".into()],
             origins: vec!["https://app.example:443".into()],
             token: Some("secret".into()),
-            identity: None,
-            login_recorder: None,
-            extra_metrics: None,
+            ..HttpOptions::default()
         })
     }
 

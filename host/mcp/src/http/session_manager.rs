@@ -6,16 +6,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures::Stream;
-use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use futures::{Stream, StreamExt as _};
+use rmcp::model::{ClientJsonRpcMessage, InitializeRequestParams, ServerJsonRpcMessage};
 use rmcp::transport::common::server_side_http::{ServerSseMessage, SessionId};
-use rmcp::transport::streamable_http_server::session::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::{
-    LocalSessionManager, LocalSessionManagerError,
+    LocalSessionHandle, LocalSessionManager, LocalSessionManagerError,
 };
+use rmcp::transport::streamable_http_server::session::{RestoreOutcome, SessionManager};
 use thiserror::Error;
 use tokio::sync::Mutex;
 
+use super::replicas::{ReplicaSet, original_event_id, original_message, with_node};
 use super::session_table::{SessionLease, SessionTable};
 use super::{MAX_SESSIONS, Principal, SESSION_IDLE};
 
@@ -23,6 +24,8 @@ use super::{MAX_SESSIONS, Principal, SESSION_IDLE};
 pub(super) struct BoundedSessionManager {
     inner: LocalSessionManager,
     table: SessionTable,
+    /// The replicas of this server, which may continue its sessions.
+    replicas: Option<Arc<ReplicaSet>>,
     /// Held while a session is created.
     creation: Mutex<()>,
 }
@@ -33,6 +36,8 @@ pub(super) struct RequestScope(Arc<RequestScopeState>);
 
 struct RequestScopeState {
     principal: Principal,
+    /// Params of the handshake, if the session may be continued by another replica.
+    handshake: Option<Box<InitializeRequestParams>>,
     full: AtomicBool,
     /// Keeps the new session in use until the response to the handshake has been sent.
     lease: parking_lot::Mutex<Option<SessionLease>>,
@@ -54,14 +59,22 @@ pub(super) fn current_principal() -> Option<Principal> {
 pub(super) enum SessionLimitError {
     #[error("too many sessions, and none of them is idle")]
     Full,
+    #[error("the event belongs to a stream of another replica, which has ended")]
+    OtherReplica,
+    #[error("no session id can be created")]
+    NoSessionId,
     #[error(transparent)]
     Inner(#[from] LocalSessionManagerError),
 }
 
 impl RequestScope {
-    pub(super) fn new(principal: Principal) -> Self {
+    pub(super) fn new(
+        principal: Principal,
+        handshake: Option<Box<InitializeRequestParams>>,
+    ) -> Self {
         Self(Arc::new(RequestScopeState {
             principal,
+            handshake,
             full: AtomicBool::new(false),
             lease: parking_lot::Mutex::default(),
         }))
@@ -79,11 +92,12 @@ impl RequestScope {
 }
 
 impl BoundedSessionManager {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(replicas: Option<Arc<ReplicaSet>>) -> Self {
         let mut inner = LocalSessionManager::default();
         inner.session_config.keep_alive = Some(SESSION_IDLE);
         Self {
             inner,
+            replicas,
             table: SessionTable::default(),
             creation: Mutex::default(),
         }
@@ -98,6 +112,59 @@ impl BoundedSessionManager {
     pub(super) fn sessions(&self) -> &SessionTable {
         &self.table
     }
+
+    /// Removes and returns an idle session if there are too many.
+    async fn make_room(
+        &self,
+        scope: Option<&RequestScope>,
+    ) -> Result<Option<LocalSessionHandle>, SessionLimitError> {
+        let mut sessions = self.inner.sessions.write().await;
+        self.table.retain(|id| sessions.contains_key(id));
+        if sessions.len() < MAX_SESSIONS {
+            return Ok(None);
+        }
+        let Some(idle) = self.table.take_idle() else {
+            if let Some(scope) = scope {
+                scope.0.full.store(true, Ordering::Relaxed);
+            }
+            return Err(SessionLimitError::Full);
+        };
+        Ok(sessions.remove(idle.as_str()))
+    }
+
+    /// Returns the id of a new session that other replicas can continue. `None` if there are no other replicas.
+    fn new_sealed_id(
+        &self,
+        scope: Option<&RequestScope>,
+    ) -> Option<Result<String, SessionLimitError>> {
+        let replicas = self.replicas.as_ref()?;
+        let id = scope.and_then(|RequestScope(state)| {
+            replicas.new_session(&state.principal, state.handshake.as_deref()?)
+        });
+        Some(id.ok_or(SessionLimitError::NoSessionId))
+    }
+
+    /// Adds the id of this replica to the ids in the events of a stream, if there are other replicas.
+    fn name_events<S>(&self, stream: S) -> impl Stream<Item = ServerSseMessage> + use<S>
+    where
+        S: Stream<Item = ServerSseMessage>,
+    {
+        let node = self.replicas.as_ref().map(|replicas| replicas.node());
+        stream.map(move |event| match &node {
+            Some(node) => with_node(event, node),
+            None => event,
+        })
+    }
+}
+
+/// Closes a session that was removed to make room for another.
+async fn close_evicted(ended: Option<LocalSessionHandle>) {
+    if let Some(ended) = ended {
+        tracing::info!("an idle session was ended to make room for another");
+        if let Err(error) = ended.close().await {
+            tracing::debug!(%error, "the session has already ended");
+        }
+    }
 }
 
 impl SessionManager for BoundedSessionManager {
@@ -107,20 +174,18 @@ impl SessionManager for BoundedSessionManager {
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), SessionLimitError> {
         let scope = REQUEST_SCOPE.try_with(RequestScope::clone).ok();
         let creation = self.creation.lock().await;
-        let mut sessions = self.inner.sessions.write().await;
-        self.table.retain(|id| sessions.contains_key(id));
-        let mut ended = None;
-        if sessions.len() >= MAX_SESSIONS {
-            let Some(idle) = self.table.take_idle() else {
-                if let Some(scope) = &scope {
-                    scope.0.full.store(true, Ordering::Relaxed);
+        let ended = self.make_room(scope.as_ref()).await?;
+        let created = match self.new_sealed_id(scope.as_ref()) {
+            Some(id) => {
+                let id = SessionId::from(id?);
+                match self.inner.restore_session(id.clone()).await? {
+                    RestoreOutcome::Restored(transport) => (id, transport),
+                    // Session ids are unique.
+                    _ => return Err(SessionLimitError::NoSessionId),
                 }
-                return Err(SessionLimitError::Full);
-            };
-            ended = sessions.remove(idle.as_str());
-        }
-        drop(sessions);
-        let created = self.inner.create_session().await?;
+            }
+            None => self.inner.create_session().await?,
+        };
         if let Some(RequestScope(state)) = scope {
             let lease = self
                 .table
@@ -129,13 +194,21 @@ impl SessionManager for BoundedSessionManager {
             *state_lease = Some(lease);
         }
         drop(creation);
-        if let Some(ended) = ended {
-            tracing::info!("an idle session was ended to make room for another");
-            if let Err(error) = ended.close().await {
-                tracing::debug!(%error, "the session has already ended");
-            }
-        }
+        close_evicted(ended).await;
         Ok(created)
+    }
+
+    async fn restore_session(
+        &self,
+        id: SessionId,
+    ) -> Result<RestoreOutcome<Self::Transport>, SessionLimitError> {
+        let scope = REQUEST_SCOPE.try_with(RequestScope::clone).ok();
+        let creation = self.creation.lock().await;
+        let ended = self.make_room(scope.as_ref()).await?;
+        let restored = self.inner.restore_session(id).await?;
+        drop(creation);
+        close_evicted(ended).await;
+        Ok(restored)
     }
 
     async fn initialize_session(
@@ -160,7 +233,8 @@ impl SessionManager for BoundedSessionManager {
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionLimitError>
     {
-        Ok(self.inner.create_stream(id, message).await?)
+        let stream = self.inner.create_stream(id, message).await?;
+        Ok(self.name_events(stream))
     }
 
     async fn accept_message(
@@ -168,6 +242,17 @@ impl SessionManager for BoundedSessionManager {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<(), SessionLimitError> {
+        let message = match &self.replicas {
+            Some(replicas) => {
+                let is_own = |node: &str| replicas.peers().is_own(node);
+                let Some(message) = original_message(message, is_own) else {
+                    // The answer to a request of a replica that has ended.
+                    return Ok(());
+                };
+                message
+            }
+            None => message,
+        };
         Ok(self.inner.accept_message(id, message).await?)
     }
 
@@ -176,7 +261,8 @@ impl SessionManager for BoundedSessionManager {
         id: &SessionId,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionLimitError>
     {
-        Ok(self.inner.create_standalone_stream(id).await?)
+        let stream = self.inner.create_standalone_stream(id).await?;
+        Ok(self.name_events(stream))
     }
 
     async fn resume(
@@ -185,6 +271,15 @@ impl SessionManager for BoundedSessionManager {
         last_event_id: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionLimitError>
     {
-        Ok(self.inner.resume(id, last_event_id).await?)
+        let last_event_id = match &self.replicas {
+            Some(replicas) => {
+                let is_own = |node: &str| replicas.peers().is_own(node);
+                let original = original_event_id(&last_event_id, is_own);
+                original.ok_or(SessionLimitError::OtherReplica)?
+            }
+            None => last_event_id,
+        };
+        let stream = self.inner.resume(id, last_event_id).await?;
+        Ok(self.name_events(stream))
     }
 }

@@ -39,14 +39,7 @@ pub(crate) struct SessionLease(Arc<SessionEntry>);
 impl SessionTable {
     /// Adds a session, in use by the request that created it.
     pub(super) fn insert(&self, id: String, owner: Principal) -> SessionLease {
-        let entry = Arc::new(SessionEntry {
-            owner,
-            close_signal: CloseSignal::default(),
-            activity: Mutex::new(SessionActivity {
-                open: 0,
-                last: Instant::now(),
-            }),
-        });
+        let entry = Arc::new(SessionEntry::new(owner));
         let lease = SessionLease::new(Arc::clone(&entry));
         lock(&self.0).insert(id, entry);
         lease
@@ -60,6 +53,22 @@ impl SessionTable {
         Some(SessionLease::new(Arc::clone(entry)))
     }
 
+    /// Marks a session as in use that this server continues for another one, and adds it if necessary. Returns `None` if
+    /// it belongs to another principal.
+    pub(super) fn lease_or_insert(&self, id: &str, principal: &Principal) -> Option<SessionLease> {
+        let mut all = lock(&self.0);
+        let entry = all.entry(id.to_owned()).or_insert_with(|| {
+            let owner = principal.clone();
+            Arc::new(SessionEntry::new(owner))
+        });
+        (entry.owner == *principal).then(|| SessionLease::new(Arc::clone(entry)))
+    }
+
+    /// Returns true if the session exists.
+    pub(super) fn contains(&self, id: &str) -> bool {
+        lock(&self.0).contains_key(id)
+    }
+
     /// Removes a session that has ended, and stops its calls.
     pub(super) fn remove(&self, id: &str) {
         let ended = lock(&self.0).remove(id);
@@ -68,9 +77,9 @@ impl SessionTable {
         }
     }
 
-    /// Removes sessions that no longer exist.
+    /// Removes sessions that no longer exist. A session in use may be about to exist again.
     pub(super) fn retain(&self, exists: impl Fn(&str) -> bool) {
-        lock(&self.0).retain(|id, _| exists(id));
+        lock(&self.0).retain(|id, entry| exists(id) || entry.idle_since().is_none());
     }
 
     /// Removes and returns the longest idle session of the principal with the most sessions, so that no principal can
@@ -97,6 +106,17 @@ impl SessionTable {
 }
 
 impl SessionEntry {
+    fn new(owner: Principal) -> Self {
+        Self {
+            owner,
+            close_signal: CloseSignal::default(),
+            activity: Mutex::new(SessionActivity {
+                open: 0,
+                last: Instant::now(),
+            }),
+        }
+    }
+
     /// Returns the time since which the session has been idle, or `None` if it is in use.
     fn idle_since(&self) -> Option<Instant> {
         let activity = lock(&self.activity);

@@ -61,6 +61,7 @@ impl ClientSession {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let entry = self.find_resource(&request.uri)?;
         let answers = ClientAnswers {
+            method: "resources/read",
             state: request.request_state,
             responses: request.input_responses,
         };
@@ -93,6 +94,7 @@ impl ClientSession {
             RequestOutcome::InputRequired(input_required) => Ok((*input_required).into()),
             // Only calls of tools become tasks.
             RequestOutcome::Stopped | RequestOutcome::Task(_) => Err(cancelled_error()),
+            RequestOutcome::Lost(error) => Err(protocol_error(&error)),
         }
     }
 
@@ -109,6 +111,7 @@ impl ClientSession {
         };
         self.check_prompt_unchanged(&entry, &request.name)?;
         let answers = ClientAnswers {
+            method: "prompts/get",
             state: request.request_state,
             responses: request.input_responses,
         };
@@ -130,6 +133,7 @@ impl ClientSession {
             RequestOutcome::InputRequired(input_required) => Ok((*input_required).into()),
             // Only calls of tools become tasks.
             RequestOutcome::Stopped | RequestOutcome::Task(_) => Err(cancelled_error()),
+            RequestOutcome::Lost(error) => Err(protocol_error(&error)),
         }
     }
 
@@ -162,7 +166,7 @@ impl ClientSession {
         let arguments =
             entry.completion_arguments(&request.r#ref, request.argument, request.context);
         let outcome = self
-            .run_without_questions(&entry.tool, arguments, context)
+            .run_without_questions("completion/complete", &entry.tool, arguments, context)
             .await?;
         parse_outcome(&outcome)
     }
@@ -170,11 +174,16 @@ impl ClientSession {
     /// Runs a call for a request whose response cannot contain a question.
     pub(super) async fn run_without_questions(
         &self,
+        method: &'static str,
         tool: &str,
         arguments: Value,
         context: &RequestContext<RoleServer>,
     ) -> Result<Outcome, ErrorData> {
-        let answers = ClientAnswers::default();
+        let answers = ClientAnswers {
+            method,
+            state: None,
+            responses: None,
+        };
         match self.run(tool, arguments, answers, None, context).await? {
             RequestOutcome::Outcome(outcome) => Ok(*outcome),
             RequestOutcome::InputRequired(_) => Err(protocol_error(&ToolError::approval_denied(
@@ -182,6 +191,7 @@ impl ClientSession {
             ))),
             // Only calls of tools become tasks.
             RequestOutcome::Stopped | RequestOutcome::Task(_) => Err(cancelled_error()),
+            RequestOutcome::Lost(error) => Err(protocol_error(&error)),
         }
     }
 

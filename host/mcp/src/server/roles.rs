@@ -59,6 +59,7 @@ impl ToolServer {
             active_calls: shared.active_calls.clone(),
             close_signal: shared.close_signal.clone(),
             metrics: Arc::clone(&shared.metrics),
+            replicas: shared.replicas.clone(),
             roles: Mutex::default(),
         }));
         let catalogue = view.build_catalogue(view.0.pipeline.snapshot());

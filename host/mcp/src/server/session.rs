@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::elicitation::AnswerScope;
-use crate::http::{Principal, SessionLease};
+use crate::http::{PipelineSessionId, Principal, SessionLease};
 use crate::logs::MinLogLevel;
 
 use super::ToolServer;
@@ -67,7 +67,7 @@ impl ClientSession {
     pub(super) fn pipeline_session(&self, request: &RequestContext<RoleServer>) -> String {
         match principal(request) {
             Some(principal) if is_modern(request) => principal.id.clone(),
-            _ => self.id.clone(),
+            _ => shared_session(request).map_or_else(|| self.id.clone(), |id| id.0.to_string()),
         }
     }
 
@@ -190,7 +190,12 @@ fn principal(request: &RequestContext<RoleServer>) -> Option<&Principal> {
     parts(request)?.extensions.get::<Principal>()
 }
 
+/// Returns the id of the pipeline session, if other servers may continue the session of the request.
+fn shared_session(request: &RequestContext<RoleServer>) -> Option<&PipelineSessionId> {
+    parts(request)?.extensions.get::<PipelineSessionId>()
+}
+
 /// Returns the HTTP parts of a request that came over HTTP.
-fn parts(request: &RequestContext<RoleServer>) -> Option<&::http::request::Parts> {
+pub(super) fn parts(request: &RequestContext<RoleServer>) -> Option<&::http::request::Parts> {
     request.extensions.get::<::http::request::Parts>()
 }

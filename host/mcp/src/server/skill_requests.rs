@@ -96,6 +96,7 @@ impl ClientSession {
         let mut files = skills.iter().map(|skill| (skill, skill.file(&request.uri)));
         let (skill, file) = files.find_map(|(skill, file)| Some((skill, file?)))?;
         let answers = ClientAnswers {
+            method: "resources/read",
             state: request.request_state.clone(),
             responses: request.input_responses.clone(),
         };
@@ -109,6 +110,7 @@ impl ClientSession {
             Ok(RequestOutcome::Stopped | RequestOutcome::Task(_)) => {
                 return Some(Err(cancelled_error()));
             }
+            Ok(RequestOutcome::Lost(error)) => return Some(Err(protocol_error(&error))),
             Err(error) => return Some(Err(error)),
         };
         let output = match outcome.result() {

@@ -125,7 +125,12 @@ impl ClientSession {
             let message = "the server of this resource does not support update notifications";
             return Err(ErrorData::invalid_request(message, None));
         }
-        let watching = self.run_without_questions(&entry.tool, entry.watch_arguments(), context);
+        let watching = self.run_without_questions(
+            "resources/subscribe",
+            &entry.tool,
+            entry.watch_arguments(),
+            context,
+        );
         let outcome = watching.await?;
         outcome.result().map_err(protocol_error)?;
         let user = Self::caller(context);

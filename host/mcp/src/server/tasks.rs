@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use mimir_core::outcome::json_len;
 use mimir_core::text::{prefix, visible};
@@ -22,7 +22,9 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use crate::client_observer::{CallUpdate, ClientQuestion};
-use crate::elicitation::{self, PendingCallKey};
+use crate::elicitation::PendingCallKey;
+use crate::http::{SealPurpose, SealedCall};
+use crate::result;
 
 use super::tool_call::{RunningCall, approval_prompt, convert_outcome};
 use super::{ClientSession, ToolServer};
@@ -187,8 +189,8 @@ impl TaskTable {
         }
     }
 
-    /// Stores a task under a new name. Returns `None` if too many tasks exist.
-    fn insert(&self, key: PendingCallKey) -> Option<Arc<StoredTask>> {
+    /// Stores a task under a new name. Returns `None` if too many tasks exist, or if there is no name.
+    fn insert(&self, name: Option<String>, key: PendingCallKey) -> Option<Arc<StoredTask>> {
         let mut tasks = self.0.lock();
         tasks.retain(|_, task| {
             let ended = task.state.lock().ended;
@@ -197,7 +199,7 @@ impl TaskTable {
         if tasks.len() >= MAX_TASKS {
             return None;
         }
-        let name = elicitation::random_token()?;
+        let name = name?;
         let now = current_timestamp();
         let mut task = Task::new(name.clone(), TaskStatus::Working, now.clone(), now)
             .with_poll_interval_ms(POLL_INTERVAL_MS);
@@ -225,7 +227,11 @@ impl ClientSession {
         &self,
         call: RunningCall,
     ) -> Result<CreateTaskResult, Box<RunningCall>> {
-        let Some(stored) = self.server.0.tasks.insert(call.key.clone()) else {
+        // The task runs already.
+        let name = self
+            .server
+            .new_call_name(SealPurpose::Task, &call.key.owner, true);
+        let Some(stored) = self.server.0.tasks.insert(name, call.key.clone()) else {
             return Err(Box::new(call));
         };
         let created = CreateTaskResult::new(stored.state.lock().task.clone());
@@ -240,7 +246,14 @@ impl ClientSession {
         name: &str,
         context: &RequestContext<RoleServer>,
     ) -> Result<DetailedTask, ErrorData> {
-        Ok(self.find_task(name, context)?.detailed())
+        match self.find_task(name, context) {
+            Ok(task) => Ok(task.detailed()),
+            Err(unknown) => {
+                let owner = self.pipeline_session(context);
+                let lost = self.server.lost_call(SealPurpose::Task, name, &owner);
+                lost.map(|call| lost_task(name, &call)).ok_or(unknown)
+            }
+        }
     }
 
     /// Stops a task. A task that has ended stays as it is.
@@ -320,6 +333,30 @@ impl ClientSession {
     }
 }
 
+/// Returns the state of a task whose server has ended.
+fn lost_task(name: &str, call: &SealedCall) -> DetailedTask {
+    let created = timestamp(call.created_ms);
+    let mut task = Task::new(
+        name.to_owned(),
+        TaskStatus::Failed,
+        created,
+        current_timestamp(),
+    );
+    task.ttl_ms = Some(millis(RESULT_LIFETIME));
+    let error = approval_prompt::lost_call_error(call);
+    let result = result::error_result(&error);
+    let result = object(serde_json::to_value(result));
+    DetailedTask::new(task, TaskPayload::Completed { result })
+}
+
+/// Returns a time in milliseconds since 1970 as RFC 3339.
+fn timestamp(ms: u64) -> String {
+    let time = SystemTime::UNIX_EPOCH + Duration::from_millis(ms);
+    let time = mimir_core::audit::rfc3339(&time, serde_json::value::Serializer);
+    let time = time.ok().and_then(|time| Some(time.as_str()?.to_owned()));
+    time.unwrap_or_else(current_timestamp)
+}
+
 /// Waits for the call of a task, and stores its questions and its result in the task.
 async fn drive(server: ToolServer, stored: Arc<StoredTask>, call: RunningCall) {
     let RunningCall {
@@ -392,7 +429,7 @@ fn object(value: serde_json::Result<Value>) -> JsonObject {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::elicitation::AnswerScope;
+    use crate::elicitation::{self, AnswerScope};
 
     #[test]
     fn task_results_beyond_the_limit_are_removed_oldest_first() {
@@ -404,7 +441,7 @@ mod tests {
                 tool: "t".to_owned(),
                 arguments: Value::Null,
             };
-            let task = table.insert(key).unwrap();
+            let task = table.insert(elicitation::random_token(), key).unwrap();
             if let Some(length) = text {
                 let result = object(Ok(serde_json::json!({ "text": "x".repeat(length) })));
                 task.set_phase(TaskPhase::Completed(result));

@@ -9,7 +9,7 @@ use mimir_core::{Call, CallContext, Outcome, RequestId, ToolError, ToolErrorCode
 use rmcp::RoleServer;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock,
-    CreateTaskResult, ErrorCode, ErrorData, InputRequiredResult, InputResponses, RequestMetaObject,
+    CreateTaskResult, ErrorCode, ErrorData, InputRequiredResult, InputResponses,
 };
 use rmcp::service::RequestContext;
 use serde_json::{Value, json};
@@ -28,6 +28,9 @@ use super::{ClientSession, ToolServer};
 pub(super) mod approval_prompt;
 mod input_requests;
 mod notifications;
+mod request_trace;
+
+pub(crate) use request_trace::RequestTrace;
 
 /// Time limit for sending the last messages of a call before the result, and for withdrawing a question.
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
@@ -59,11 +62,22 @@ pub(super) enum RequestOutcome {
     Task(Box<CreateTaskResult>),
     /// The request was cancelled, so the client expects no response.
     Stopped,
+    /// The server that held the call has ended.
+    Lost(Box<ToolError>),
 }
 
-/// The client's answers to earlier questions.
-#[derive(Default)]
+/// A call that a request has resumed.
+pub(super) enum ResumedCall {
+    Running(Box<RunningCall>),
+    /// The answer was not valid: the question is asked again.
+    InputRequired(Box<InputRequiredResult>),
+    /// The server that held the call has ended.
+    Lost(Box<ToolError>),
+}
+
+/// The method of a request, and the client's answers to earlier questions.
 pub(super) struct ClientAnswers {
+    pub(super) method: &'static str,
     pub(super) state: Option<String>,
     pub(super) responses: Option<InputResponses>,
 }
@@ -92,6 +106,7 @@ impl ClientSession {
         }
         let arguments = Value::Object(arguments);
         let answers = ClientAnswers {
+            method: "tools/call",
             state: request.request_state,
             responses: request.input_responses,
         };
@@ -110,6 +125,7 @@ impl ClientSession {
                 let text = ContentBlock::text(ToolErrorCode::Cancelled.as_str());
                 Ok(CallToolResult::error(vec![text]).into())
             }
+            RequestOutcome::Lost(error) => Ok(result::error_result(&error).into()),
         }
     }
 
@@ -128,15 +144,20 @@ impl ClientSession {
             tool: tool.to_owned(),
             arguments,
         };
+        let method = answers.method;
         let mut next = match answers.state {
             Some(state) if is_modern(context) => {
-                self.resume_call(&state, &key, answers.responses)?
+                match self.resume_call(&state, &key, answers.responses)? {
+                    ResumedCall::Running(running) => Ok(*running),
+                    ResumedCall::InputRequired(input_required) => Err(input_required),
+                    ResumedCall::Lost(error) => return Ok(RequestOutcome::Lost(error)),
+                }
             }
             // A client may send answers to a server's requests in advance, but not an approval.
             _ if is_modern(context) => {
-                Ok(self.start_call(key, answers.responses.unwrap_or_default(), context))
+                Ok(self.start_call(key, method, answers.responses.unwrap_or_default(), context))
             }
-            _ => Ok(self.start_call(key, InputResponses::new(), context)),
+            _ => Ok(self.start_call(key, method, InputResponses::new(), context)),
         };
         let mut task_delay = task_delay;
         loop {
@@ -197,10 +218,11 @@ impl ClientSession {
         }
     }
 
-    /// Starts a call.
+    /// Starts a call for a request with this method.
     fn start_call(
         &self,
         key: PendingCallKey,
+        method: &'static str,
         early_answers: InputResponses,
         context: &RequestContext<RoleServer>,
     ) -> RunningCall {
@@ -214,7 +236,7 @@ impl ClientSession {
         let wants_progress = context.meta.get_progress_token().is_some();
         let make_approver = |client| server.approver(can_ask.then_some(client));
         let (min_level, separate_answers) = (self.min_log_level(context), is_modern(context));
-        let trace = trace_of(&context.meta);
+        let trace = RequestTrace::read(method, context);
         let (observer, receivers) = ClientObserver::new(
             wants_progress,
             min_level,
@@ -383,18 +405,6 @@ fn login_url<'a>(server: &ToolServer, outcome: &'a Outcome) -> Option<&'a str> {
     let url = error.details.as_ref()?.get("url")?.as_str()?;
     let links = server.servers()?.login_links();
     links.has_url(url).then_some(url)
-}
-
-/// Returns the trace context of a request if it is valid: version, trace id, span id and flags in hex.
-fn trace_of(meta: &RequestMetaObject) -> Option<String> {
-    let trace = meta.get("traceparent")?.as_str()?;
-    let hex = |part: &str| {
-        part.bytes()
-            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-    };
-    let parts: Vec<&str> = trace.split('-').collect();
-    let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
-    (lengths == [2, 32, 16, 2] && parts.into_iter().all(hex)).then(|| trace.to_owned())
 }
 
 /// Returns the protocol's own error if the server behind the tool requires a capability that this client did not

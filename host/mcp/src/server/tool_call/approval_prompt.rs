@@ -3,22 +3,24 @@
 
 use std::collections::BTreeMap;
 
-use mimir_core::ApprovalAnswer;
+use mimir_core::{ApprovalAnswer, ToolError};
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientResult, ElicitRequest, ElicitResult, ErrorData, InputRequest, InputRequests,
     InputRequiredResult, InputResponses, ServerRequest,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RequestContext};
+use serde_json::json;
 use tokio::sync::mpsc::Receiver;
 
 use crate::client_observer::{ApprovalQuestion, ClientQuestion};
 use crate::elicitation::{self, AnswerScope, PendingCall, PendingCallKey};
+use crate::http::{SealPurpose, SealedCall};
 use crate::metrics::ServerMetrics;
 use crate::server::ClientSession;
 use crate::server::session::is_modern;
 
-use super::{RunningCall, input_requests};
+use super::{ResumedCall, RunningCall, input_requests};
 
 /// Key of the approval question and of its answer in a response.
 const APPROVAL: &str = "approval";
@@ -112,8 +114,14 @@ impl ClientSession {
         state: &str,
         key: &PendingCallKey,
         responses: Option<InputResponses>,
-    ) -> Result<Result<RunningCall, Box<InputRequiredResult>>, ErrorData> {
+    ) -> Result<ResumedCall, ErrorData> {
         let Some(pending) = self.server.0.pending_calls.take(state, key) else {
+            let lost = self
+                .server
+                .lost_call(SealPurpose::PendingCall, state, &key.owner);
+            if let Some(call) = lost {
+                return Ok(ResumedCall::Lost(Box::new(lost_call_error(&call))));
+            }
             return Err(ErrorData::invalid_params(
                 "unknown requestState: it was already used, has expired, or belongs to another call. Call again without it",
                 None,
@@ -129,11 +137,12 @@ impl ClientSession {
         let metrics = &self.server.0.metrics;
         let (question, note) = match answer(question, key.answer_scope, &mut responses, metrics) {
             Ok(()) => {
-                return Ok(Ok(RunningCall {
+                let running = RunningCall {
                     key,
                     task,
                     receivers,
-                }));
+                };
+                return Ok(ResumedCall::Running(Box::new(running)));
             }
             Err(repeated) => repeated,
         };
@@ -143,7 +152,10 @@ impl ClientSession {
             receivers,
             question,
         };
-        Ok(self.suspend_call(pending, note))
+        Ok(match self.suspend_call(pending, note) {
+            Ok(running) => ResumedCall::Running(Box::new(running)),
+            Err(input_required) => ResumedCall::InputRequired(input_required),
+        })
     }
 
     /// Asks in the response: the call waits for the client's next request. If too many calls wait, the question counts
@@ -165,7 +177,12 @@ impl ClientSession {
         let Some(requests) = requests else {
             return resume(pending, self::refuse);
         };
-        match self.server.0.pending_calls.insert(pending) {
+        let may_have_run = pending.question.is_asked_during_run();
+        let owner = &pending.key.owner;
+        let name = self
+            .server
+            .new_call_name(SealPurpose::PendingCall, owner, may_have_run);
+        match self.server.0.pending_calls.insert(name, pending) {
             Ok(state) => Err(Box::new(InputRequiredResult::new(
                 Some(requests),
                 Some(state),
@@ -179,6 +196,17 @@ impl ClientSession {
             }),
         }
     }
+}
+
+/// Returns the error of a call whose server has ended.
+pub(in crate::server) fn lost_call_error(call: &SealedCall) -> ToolError {
+    let message = if call.may_have_run {
+        "the server that held this call has ended; the call may have taken effect in part: check before calling again"
+    } else {
+        "the server that held this call has ended before the call was allowed, so it did not run: call again without the request state"
+    };
+    let details = json!({"mayHaveRun": call.may_have_run});
+    ToolError::unavailable(message).with_details(details)
 }
 
 /// Delivers the answers to a question. Returns the question if an answer is missing or not valid, with the fault.

@@ -1,0 +1,65 @@
+//! The trace context and the origin of a request, for the audit log, for traces, and for requests that the call makes.
+
+use ::http::HeaderMap;
+use mimir_core::audit::{RequestOrigin, RequestTransport};
+use mimir_core::trace_context::{TRACEPARENT, TRACESTATE, TraceContext};
+use rmcp::RoleServer;
+use rmcp::model::RequestMetaObject;
+use rmcp::service::RequestContext;
+
+use crate::server::session::parts;
+
+/// Header with the id of the session.
+const SESSION_ID: &str = "mcp-session-id";
+
+/// The trace context of a request, and the request itself.
+pub(crate) struct RequestTrace {
+    /// The value of `traceparent`.
+    pub(crate) parent: Option<String>,
+    pub(crate) context: Option<TraceContext>,
+    pub(crate) origin: RequestOrigin,
+}
+
+impl RequestTrace {
+    /// Reads the trace context of a request with this method: that in `_meta`, or else that in the HTTP headers.
+    pub(super) fn read(method: &'static str, request: &RequestContext<RoleServer>) -> Self {
+        let parts = parts(request);
+        let headers = parts.map(|parts| &parts.headers);
+        let context = from_meta(&request.meta).or_else(|| from_headers(headers?));
+        let version = request.protocol_version();
+        let session = headers.and_then(|headers| headers.get(SESSION_ID)?.to_str().ok());
+        let transport = match parts {
+            Some(_) => RequestTransport::Tcp,
+            None => RequestTransport::Pipe,
+        };
+        Self {
+            parent: context.as_ref().map(TraceContext::traceparent),
+            context,
+            origin: RequestOrigin {
+                method,
+                protocol_version: version
+                    .map(|version| version.as_str().to_owned())
+                    .unwrap_or_default(),
+                transport,
+                session_id: session.map(str::to_owned),
+            },
+        }
+    }
+}
+
+fn from_meta(meta: &RequestMetaObject) -> Option<TraceContext> {
+    let field = |name| meta.get(name).and_then(|value| value.as_str());
+    TraceContext::parse(field(TRACEPARENT)?, field(TRACESTATE))
+}
+
+fn from_headers(headers: &HeaderMap) -> Option<TraceContext> {
+    let mut parents = headers.get_all(TRACEPARENT).iter();
+    let parent = parents.next()?.to_str().ok()?;
+    // The standard allows one only.
+    if parents.next().is_some() {
+        return None;
+    }
+    let states = headers.get_all(TRACESTATE).iter();
+    let states: Vec<&str> = states.filter_map(|state| state.to_str().ok()).collect();
+    TraceContext::parse(parent, Some(&states.join(",")))
+}
