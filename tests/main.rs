@@ -24,4 +24,5 @@ mod mcp;
 mod memory;
 mod net;
 mod pipeline;
+mod shared_state;
 mod testkit;

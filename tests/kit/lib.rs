@@ -21,8 +21,10 @@ mod builtins;
 mod fakes;
 mod folder;
 mod listing;
+mod nats_server;
 mod outside;
 pub mod scripted_model;
+pub mod state_conformance;
 
 pub use arena::{Arena, BOUND};
 pub use builtins::{builtins, engines};
@@ -30,6 +32,7 @@ pub use fakes::{FixedApprover, MemoryAudit, ParsingRunner, TestPipeline};
 pub use folder::picture;
 pub use listing::change;
 pub use mimir_wasm::SystemClock;
+pub use nats_server::NatsServer;
 pub use outside::Outside;
 
 /// The guests built by the build script.

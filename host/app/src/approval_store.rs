@@ -133,14 +133,8 @@ impl UserApprovalStore {
 impl ApprovalStore for UserApprovalStore {
     fn approvals(&self) -> Result<Vec<StoredApproval>, ApprovalStoreError> {
         let mut approvals = self.store.read()?.leases;
-        for approval in &mut approvals {
-            let latest = self
-                .max_age
-                .and_then(|max_age| approval.added_at.checked_add(max_age).ok());
-            approval.expires_at = match (approval.expires_at, latest) {
-                (Some(own), Some(latest)) => Some(own.min(latest)),
-                (own, latest) => own.or(latest),
-            };
+        if let Some(max_age) = self.max_age {
+            limit_lifetime(&mut approvals, max_age);
         }
         Ok(approvals)
     }
@@ -199,6 +193,17 @@ impl ApprovalStore for UserApprovalStore {
             (Some(tool), Some(grant)) => self.grant(&tool.origin.location, grant),
             _ => Ok(()),
         }
+    }
+}
+
+/// Limits the lifetime of approvals to `max_age`, even of those that were given for longer.
+pub(crate) fn limit_lifetime(approvals: &mut [StoredApproval], max_age: SignedDuration) {
+    for approval in approvals {
+        let latest = approval.added_at.checked_add(max_age).ok();
+        approval.expires_at = match (approval.expires_at, latest) {
+            (Some(own), Some(latest)) => Some(own.min(latest)),
+            (own, latest) => own.or(latest),
+        };
     }
 }
 

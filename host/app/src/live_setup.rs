@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use crate::cluster::GrantRevisions;
 use crate::interface::warn;
 use crate::settings::{SettingsChange, SettingsWatcher};
 use crate::setup::{HostSetup, add_server_tools};
@@ -47,6 +48,8 @@ pub struct LiveSetup {
     signature_changes: usize,
     /// The change counter of the servers' tools at the last check.
     servers: usize,
+    /// The grants of the cluster at the last check.
+    shared_grants: GrantRevisions,
     /// Handle to the task that queries servers whose tools are not known yet.
     server_query: Option<AbortHandle>,
     /// True once all components in the tools folder have been described.
@@ -108,6 +111,7 @@ impl LiveSetup {
             halt: None,
             signature_changes: 0,
             servers: 0,
+            shared_grants: shared_grants(&setup),
             server_query: None,
             described: watch::Sender::new(false),
             setup,
@@ -173,6 +177,7 @@ impl LiveSetup {
             let mut load = pin!(toolbox.load());
             let (mut watching, mut loading) = (true, true);
             let servers = Arc::clone(self.setup.servers.servers());
+            let cluster = self.setup.cluster().cloned();
             let freshness = Arc::clone(&self.freshness);
             let following = freshness.register_follower();
             // A change needs two equal checks. Do the first one now, so that the first call does not wait for both.
@@ -182,6 +187,13 @@ impl LiveSetup {
             }
             while sources == self.component_sources() {
                 let (mut change, mut initial) = (None, None);
+                let known_grants = self.shared_grants.clone();
+                let grants_changed = async {
+                    match &cluster {
+                        Some(cluster) => cluster.grants_changed(&known_grants).await,
+                        None => std::future::pending().await,
+                    }
+                };
                 tokio::select! {
                     // The watcher must scan the folder before `load` reads it, or changes in between would be missed.
                     biased;
@@ -192,6 +204,8 @@ impl LiveSetup {
                     }
                     // Changed tools of a server are applied at once.
                     () = servers.changed() => {}
+                    // So are grants and revocations in the cluster.
+                    () = grants_changed => {}
                     () = freshness.wait_for_request() => change = self.wait_until_settled().await,
                     () = tokio::time::sleep(interval) => {}
                 }
@@ -240,6 +254,9 @@ impl LiveSetup {
         let mut differs = tools.is_some();
         let servers = self.setup.servers.servers().changes();
         differs |= std::mem::replace(&mut self.servers, servers) != servers;
+        let grants = shared_grants(&self.setup);
+        differs |= grants != self.shared_grants;
+        self.shared_grants = grants;
         if let Some(loaded) = tools {
             self.loaded = loaded;
             self.prepare_engine();
@@ -344,6 +361,12 @@ impl LiveSetup {
         let folder = self.reads_tools().then(|| self.setup.tools_folder());
         self.setup.toolbox_in(Arc::clone(&self.host), folder)
     }
+}
+
+/// Returns the grants of the cluster that this process has joined.
+fn shared_grants(setup: &HostSetup) -> GrantRevisions {
+    let cluster = setup.cluster();
+    cluster.map_or_else(Vec::new, |cluster| cluster.grant_revisions())
 }
 
 /// Returns the reason to refuse calls while the layer of a team cannot be read.

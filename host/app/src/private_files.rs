@@ -33,6 +33,11 @@ fn violation(fault: AccessFault, path: &Path) -> String {
 
 /// Reads a file; `None` if it does not exist. Fails if the file is not protected from other users as required.
 pub fn read(path: &Path, protection: OwnerOnly) -> io::Result<Option<String>> {
+    read_bytes(path, protection)?.map(files::text).transpose()
+}
+
+/// Reads a file of any content, like [`read`].
+pub fn read_bytes(path: &Path, protection: OwnerOnly) -> io::Result<Option<Vec<u8>>> {
     let file = match files::open(path, LinkPolicy::Follow) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -41,7 +46,7 @@ pub fn read(path: &Path, protection: OwnerOnly) -> io::Result<Option<String>> {
     if let Some(fault) = FileAccessRule::of_user(protection).check_file(&file)? {
         return Err(io::Error::other(violation(fault, path)));
     }
-    files::text(files::read_open(&file, MAX_FILE_SIZE)?).map(Some)
+    files::read_open(&file, MAX_FILE_SIZE).map(Some)
 }
 
 /// Acquires the inter-process lock that is needed to change a file, and creates the file's folder. Waits until other

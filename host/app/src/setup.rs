@@ -5,31 +5,41 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use jiff::SignedDuration;
 use mimir_agent::SessionBudget;
-use mimir_audit::FileAuditSink;
 use mimir_browser::BrowserSessions;
 use mimir_code_search::CodeSearch;
 use mimir_core::approval::{ApprovalStore, ApproverChain, NoApprovalStore};
-use mimir_core::audit::{AuditEvent, AuditSink as _, EventKind};
+use mimir_core::audit::{AuditEvent, AuditSink, EventKind};
 use mimir_core::config::EnforcementSettings;
-use mimir_core::pipeline::{PipelinePorts, PipelineSnapshot};
+use mimir_core::pipeline::{PipelineConnections, PipelinePorts, PipelineSnapshot};
 use mimir_core::redact::Vault;
+use mimir_core::remote_pipeline::RemotePipeline;
+use mimir_core::shared_state::SharedStateHandle;
 use mimir_core::{Approver, Clock, Limits, Pipeline, Policy, Registry, ToolError, ToolErrorCode};
 use mimir_process::SandboxRunner;
 use mimir_script::{CodeEngines, LanguageEngineParts};
+use mimir_telemetry::Telemetry;
 use mimir_wasm::{HostOptions, SystemClock, WasmHost};
 
-use crate::approval_store::UserApprovalStore;
+use crate::approval_store::{UserApprovalStore, user_state_path};
 use crate::audit_watermark::{AuditWatermark, ConfigFileChange};
 use crate::browser;
+use crate::call_switch::user_switch;
+use crate::cluster::ClusterMembership;
 use crate::code_embeddings::GuardedEmbeddings;
 use crate::interface::{self, warn};
 use crate::models;
+use crate::process_identity::process_name;
 use crate::secrets::{UserSecrets, UserVault};
 use crate::servers::WorkspaceServers;
 use crate::settings::MergedSettings;
+use crate::shared_approvals::SharedApprovalStore;
+use crate::shared_questions::QuestionBoard;
+use crate::shared_state::FileSharedState;
 use crate::skills::SkillLibrary;
 use crate::teams;
+use crate::telemetry;
 use crate::user_dirs::UserDirs;
 use crate::worker_modules::{WorkerEngines, WorkerModules};
 use crate::workers::WorkspaceWorkers;
@@ -65,6 +75,12 @@ pub struct HostSetup {
     code_search: Arc<CodeSearch>,
     /// Folder of components whose tools are loaded instead of all others.
     component_folder: Option<PathBuf>,
+    /// True if metrics are collected even if nothing is exported.
+    collects_metrics: bool,
+    /// True if the tools are those of other processes.
+    are_tools_remote: bool,
+    /// The cluster that this process has joined.
+    cluster: Option<Arc<ClusterMembership>>,
 }
 
 /// Maximum number of warnings of one kind that a command prints.
@@ -165,6 +181,9 @@ impl HostSetup {
             worker_engines: WorkerEngines::default(),
             code_search: code_search(&workspace, &user_dirs, &settings),
             component_folder: None,
+            collects_metrics: false,
+            are_tools_remote: false,
+            cluster: None,
             workspace,
             settings,
             user_dirs,
@@ -183,6 +202,27 @@ impl HostSetup {
         }
         self.component_folder = Some(real);
         Ok(self)
+    }
+
+    /// Uses the approvals, grants, audit log and switch of a cluster from now on.
+    #[must_use]
+    pub fn in_cluster(mut self, cluster: Arc<ClusterMembership>) -> Self {
+        self.cluster = Some(cluster);
+        self
+    }
+
+    /// Returns the cluster that this process has joined.
+    pub fn cluster(&self) -> Option<&Arc<ClusterMembership>> {
+        self.cluster.as_ref()
+    }
+
+    /// Loads no tools, because other processes run the calls.
+    #[must_use]
+    pub fn without_tools(mut self) -> Self {
+        // A folder that does not exist, as a component cannot be a folder.
+        self.component_folder = Some(self.workspace.tools().join(".remote"));
+        self.are_tools_remote = true;
+        self
     }
 
     /// Returns true if only the tools of a folder of components are loaded.
@@ -209,6 +249,7 @@ impl HostSetup {
             &self.settings.config,
             self.servers.servers().reserved(),
             self.worker_engines.clone(),
+            self.shared_approvals(),
         )
     }
 
@@ -239,6 +280,12 @@ impl HostSetup {
         UserApprovalStore::new(&self.user_dirs, &self.workspace)
     }
 
+    /// Returns the approvals and grants of the cluster that this process has joined.
+    pub(crate) fn shared_approvals(&self) -> Option<Arc<SharedApprovalStore>> {
+        let cluster = self.cluster.as_ref()?;
+        Some(Arc::clone(cluster.approvals()))
+    }
+
     /// Loads a snapshot of the current tools and rules.
     pub async fn load_snapshot(&self) -> Result<PipelineSnapshot, ToolError> {
         let policy = self.settings.policy()?;
@@ -249,7 +296,11 @@ impl HostSetup {
     /// and about project settings that are ignored.
     pub fn join_snapshot(&self, policy: Policy, registry: Registry) -> PipelineSnapshot {
         let tools: Vec<_> = registry.tools().iter().map(Arc::as_ref).collect();
-        let unused = policy.unused_denials(&tools);
+        let unused = if self.are_tools_remote {
+            Vec::new()
+        } else {
+            policy.unused_denials(&tools)
+        };
         for line in unused.iter().take(WARNINGS) {
             warn(line);
         }
@@ -298,9 +349,13 @@ impl HostSetup {
         }
     }
 
-    /// Returns the writer of the audit log of this workspace.
-    pub fn audit(&self) -> Arc<FileAuditSink> {
-        self.audit_watermark.writer(self.settings.config.audit)
+    /// Returns the writer of the audit log: that of the cluster, or that of this workspace.
+    pub fn audit(&self) -> Arc<dyn AuditSink> {
+        let settings = self.settings.config.audit;
+        match &self.cluster {
+            Some(cluster) => cluster.audit(settings),
+            None => self.audit_watermark.writer(settings),
+        }
     }
 
     /// Returns the approval store, or an error for commands that cannot work without one.
@@ -337,26 +392,32 @@ impl HostSetup {
         Duration::from_millis(self.settings.config.approvals.timeout_ms)
     }
 
-    /// Creates a pipeline for this snapshot. It records calls in the audit log of the workspace.
+    /// Creates a pipeline for this snapshot. It records calls in the audit log of the workspace or of the cluster.
     pub fn pipeline(&self, snapshot: PipelineSnapshot, approver: Arc<dyn Approver>) -> Pipeline {
+        self.pipeline_with_remote(snapshot, approver, None)
+    }
+
+    /// Creates a pipeline whose calls run in other processes, if `remote` is given.
+    pub fn pipeline_with_remote(
+        &self,
+        snapshot: PipelineSnapshot,
+        approver: Arc<dyn Approver>,
+        remote: Option<Arc<dyn RemotePipeline>>,
+    ) -> Pipeline {
         self.record_changes();
         let timeout = self.approval_timeout();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let approval_store: Arc<dyn ApprovalStore> = match self.approvals() {
-            Some(approval_store) => {
-                Arc::new(approval_store.with_max_age(snapshot.policy.approval_lifetime()))
-            }
-            None => Arc::new(NoApprovalStore),
-        };
+        let max_age = snapshot.policy.approval_lifetime();
+        let telemetry = self.telemetry();
         let ports = PipelinePorts {
             approver: Arc::new(ApproverChain::new(
                 vec![approver],
                 Some(timeout),
                 Arc::clone(&clock),
             )),
-            approval_store,
+            approval_store: self.approval_store(max_age),
             vault: models::vault(self),
-            audit: self.audit(),
+            audit: telemetry::wrap(telemetry.as_ref(), self.audit()),
             clock,
             runner: Arc::new(SandboxRunner::new(
                 self.workspace.root(),
@@ -364,7 +425,76 @@ impl HostSetup {
             )),
             model: Arc::new(models::completer(self)),
         };
-        Pipeline::new(snapshot, ports)
+        let pipeline = Pipeline::new(snapshot, ports);
+        if let Some(telemetry) = &telemetry {
+            telemetry::watch_pipeline(telemetry, &pipeline);
+        }
+        let (switch, state) = match &self.cluster {
+            Some(cluster) => {
+                pipeline.share_questions(Arc::new(
+                    self.question_board(Arc::clone(cluster.state()), cluster.workspace()),
+                ));
+                (cluster.switch(), Some(Arc::clone(cluster.state())))
+            }
+            None => (user_switch(&self.user_dirs), None),
+        };
+        pipeline.connect(PipelineConnections {
+            switch,
+            state,
+            remote,
+        });
+        pipeline
+    }
+
+    /// Collects metrics for `/metrics`, even if nothing is exported.
+    #[must_use]
+    pub fn with_metrics(mut self) -> Self {
+        self.collects_metrics = true;
+        self
+    }
+
+    /// Starts telemetry if the settings ask for it.
+    fn telemetry(&self) -> Option<Arc<Telemetry>> {
+        let vault = Arc::clone(&self.vault) as Arc<dyn Vault>;
+        let root = self.workspace.root();
+        telemetry::start(&self.settings, root, &vault, self.collects_metrics)
+    }
+
+    /// Returns the store of approvals, none of which is older than `max_age`.
+    fn approval_store(&self, max_age: SignedDuration) -> Arc<dyn ApprovalStore> {
+        if let Some(shared) = self.shared_approvals() {
+            shared.set_max_age(max_age);
+            return shared;
+        }
+        match self.approvals() {
+            Some(approval_store) => Arc::new(approval_store.with_max_age(max_age)),
+            None => Arc::new(NoApprovalStore),
+        }
+    }
+
+    /// Makes the questions of a server's pipeline answerable with `mimir approvals answer`. In a cluster, all are.
+    pub fn share_questions(&self, pipeline: &Pipeline) {
+        if let Some(state) = self.local_state().filter(|_| self.cluster.is_none()) {
+            let workspace = self.workspace.root().display().to_string();
+            pipeline.share_questions(Arc::new(self.question_board(state, &workspace)));
+        }
+    }
+
+    fn question_board(&self, state: SharedStateHandle, workspace: &str) -> QuestionBoard {
+        QuestionBoard::new(
+            state,
+            workspace,
+            &process_name(),
+            self.approval_timeout(),
+            self.settings.config.approvals.unattended,
+        )
+    }
+
+    /// Returns the state that the processes of this machine share about the workspace. `None` on platforms without a
+    /// folder for the user's settings.
+    pub fn local_state(&self) -> Option<SharedStateHandle> {
+        let folder = user_state_path(&self.user_dirs, &self.workspace, "state")?;
+        Some(Arc::new(FileSharedState::new(folder)))
     }
 }
 

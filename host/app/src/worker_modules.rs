@@ -17,6 +17,7 @@ use mimir_wasm::Toolbox;
 
 use crate::interface::warn;
 use crate::setup;
+use crate::shared_approvals::SharedApprovalStore;
 use crate::user_dirs::UserDirs;
 use crate::workers::WorkspaceWorkers;
 use crate::workspace::WorkspaceFolder;
@@ -35,6 +36,8 @@ pub struct WorkerModules {
     config: Arc<Config>,
     reserved: Arc<ReservedNames>,
     engines: WorkerEngines,
+    /// The grants of the cluster that this process has joined.
+    shared: Option<Arc<SharedApprovalStore>>,
 }
 
 /// The decisions about calls of the tools that only a worker has.
@@ -58,6 +61,7 @@ impl WorkerModules {
         config: &Config,
         reserved: ReservedNames,
         engines: WorkerEngines,
+        shared: Option<Arc<SharedApprovalStore>>,
     ) -> Self {
         Self {
             workspace: workspace.clone(),
@@ -65,6 +69,7 @@ impl WorkerModules {
             config: Arc::new(config.clone()),
             reserved: Arc::new(reserved),
             engines,
+            shared,
         }
     }
 
@@ -196,7 +201,8 @@ impl WorkerModules {
         }
         let mut tools = loaded.tools;
         self.config.add_configured_needs(&mut tools);
-        let warnings = setup::grant_needs_of(&self.user_dirs, &self.workspace, &mut tools);
+        let shared = self.shared.as_deref();
+        let warnings = setup::grant_needs_of(&self.user_dirs, &self.workspace, shared, &mut tools);
         warnings.into_iter().for_each(warn);
         Ok(tools.into_iter().map(Arc::new).collect())
     }

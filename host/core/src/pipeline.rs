@@ -34,12 +34,12 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::Notify;
 
 use crate::approval::{ApprovalQueue, ApprovalStore, Approver, QuestionSharing, StoredApproval};
 use crate::audit::AuditSink;
 use crate::backend::BoxFuture;
 use crate::call::Call;
+use crate::call_switch::StopNotice;
 use crate::clock::Clock;
 use crate::command::CommandRunner;
 use crate::decision::{Decision, PolicyEvaluation};
@@ -70,6 +70,7 @@ mod result_cache;
 mod run;
 mod sanitize;
 mod session;
+mod span_observer;
 mod validate;
 
 pub use approve::{Approved, NestedCaller};
@@ -88,6 +89,7 @@ pub use validate::Checked;
 use active_calls::InFlightGuard;
 use approve::{ApproveStep, RememberedAnswer};
 use call_recorder::CallRecorder;
+use interrupts::SnapshotChanges;
 use result_cache::ResultCache;
 pub(crate) use result_cache::refusal as cache_refusal;
 use run::CallSlots;
@@ -167,8 +169,7 @@ struct Inner {
     snapshot_source: SnapshotSource,
     refresh: OnceLock<Arc<dyn SnapshotRefresh>>,
     connections: Arc<OnceLock<PipelineConnections>>,
-    /// Notified when the tools or rules were replaced.
-    replaced: Arc<Notify>,
+    replaced: Arc<SnapshotChanges>,
     ports: PipelinePorts,
     slots: Arc<CallSlots>,
     sessions: Arc<PipelineSessions>,
@@ -197,6 +198,8 @@ type SnapshotFilter = dyn Fn(&PipelineSnapshot) -> PipelineSnapshot + Send + Syn
 struct StageContext<'a> {
     pipeline: &'a Pipeline,
     snapshot: &'a Arc<PipelineSnapshot>,
+    /// The number of changes of the tools and rules before the snapshot was taken.
+    changes: u64,
     slots: &'a CallSlots,
     results: &'a ResultCache,
     sessions: &'a PipelineSessions,
@@ -286,7 +289,7 @@ impl Pipeline {
         }
         self.0.sessions.clear_granted();
         self.0.results.clear();
-        self.0.replaced.notify_waiters();
+        self.0.replaced.report();
     }
 
     /// Sets the hook that updates the tools and rules before each call. Only the first call has an effect.
@@ -358,6 +361,11 @@ impl Pipeline {
         }
     }
 
+    /// Returns the counter of calls that are running or waiting, nested calls too.
+    pub fn active_calls(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.0.active_calls)
+    }
+
     /// Returns the taint label of a session. Store it to resume the session in another process.
     pub fn session_label(&self, session: &str) -> ContentLabel {
         self.0.sessions.get(session).label()
@@ -374,6 +382,8 @@ impl Pipeline {
     /// Runs a call through all stages. Dropping the future stops the tool and records the call as cancelled.
     pub async fn call(&self, call: Call) -> Outcome {
         self.refresh().await;
+        // Counted before the snapshot is taken, so that no change after it is missed.
+        let changes = self.0.replaced.count();
         let snapshot = self.snapshot();
         let connections = self.0.connections.get();
         if let Some(connections) = connections
@@ -381,7 +391,10 @@ impl Pipeline {
         {
             return Box::pin(remote::call(self, call, &snapshot, connections, &**remote)).await;
         }
-        let stage = self.stage_context(&snapshot);
+        let stage = StageContext {
+            changes,
+            ..self.stage_context(&snapshot)
+        };
         let in_flight = InFlightGuard::begin(&self.0.active_calls);
         // On the heap: the recorder is large and lives until the end of the call.
         let role = snapshot.policy.role();
@@ -395,6 +408,7 @@ impl Pipeline {
             Ok(Ok(completed)) => completed,
             Ok(Err(error)) => CompletedRun::refused(error),
             Err(notice) => {
+                self.enforce_stop(&notice);
                 CompletedRun::refused(interrupts::stopped_error(&notice, recorder.may_have_run()))
             }
         };
@@ -405,6 +419,14 @@ impl Pipeline {
             Box::pin(label::store_session(&stage, &mut labeled, &recorder)).await;
         }
         audit::audit(labeled, recorder, in_flight.is_alone()).await
+    }
+
+    /// Kills the background commands of all sessions, after the order to stop all calls. The first call after the order
+    /// does it, too, so this is only needed where there may be no further calls.
+    pub fn enforce_stop(&self, notice: &StopNotice) {
+        for session in self.0.sessions.begin_stop(notice.at_ms) {
+            self.0.ports.runner.end_session(&session);
+        }
     }
 
     /// Returns true if the call may run a second time without further effect: its tool changes nothing or is idempotent,
@@ -454,6 +476,7 @@ impl Pipeline {
         StageContext {
             pipeline: self,
             snapshot,
+            changes: self.0.replaced.count(),
             slots: &self.0.slots,
             results: &self.0.results,
             sessions: &self.0.sessions,

@@ -15,12 +15,13 @@ use super::environment::{PREFIX, VariableMeaning, as_variable, resolve_variable}
 use crate::interface::warn;
 
 /// Variables of mimir that are not settings. mimir sets the last one for the commands that it starts.
-const OTHER_VARIABLES: [&str; 10] = [
+const OTHER_VARIABLES: [&str; 11] = [
     "MIMIR_CACHE_DIR",
     "MIMIR_CC",
     "MIMIR_CONFIG_DIR",
     crate::signing_keys::KEY_PASSWORD_VARIABLE,
     "MIMIR_LOG",
+    "MIMIR_LOG_FORMAT",
     "MIMIR_NATS",
     "MIMIR_NATS_CA",
     "MIMIR_NATS_KEY",

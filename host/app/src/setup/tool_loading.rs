@@ -18,6 +18,7 @@ use crate::browser;
 use crate::install_package;
 use crate::interface::warn;
 use crate::models;
+use crate::shared_approvals::SharedApprovalStore;
 use crate::skills;
 use crate::teams;
 use crate::user_dirs::UserDirs;
@@ -252,7 +253,9 @@ impl HostSetup {
     /// Applies the grants as [`Self::apply_grants`] does, and returns the warnings.
     fn grant_needs(&self, tools: &mut [Tool]) -> Vec<String> {
         self.settings.config.add_configured_needs(tools);
-        let mut warnings = grant_needs_of(&self.user_dirs, &self.workspace, tools);
+        let shared = self.shared_approvals();
+        let mut warnings =
+            grant_needs_of(&self.user_dirs, &self.workspace, shared.as_deref(), tools);
         for team in &self.settings.teams {
             // The signature of the team stands for a person's consent.
             warnings.extend(grants::apply(&team.grants(), tools, |_, _| true));
@@ -282,6 +285,7 @@ impl LoadedRegistry {
 pub(crate) fn grant_needs_of(
     user_dirs: &UserDirs,
     workspace: &WorkspaceFolder,
+    shared: Option<&SharedApprovalStore>,
     tools: &mut [Tool],
 ) -> Vec<String> {
     // A foreign component cannot declare its needs, so it may have grants even if it counts as harmless.
@@ -290,17 +294,20 @@ pub(crate) fn grant_needs_of(
     if !tools.iter().any(may_have_grants) {
         return Vec::new();
     }
-    let Some(approval_store) = UserApprovalStore::new(user_dirs, workspace) else {
-        return Vec::new();
+    let granted = match UserApprovalStore::new(user_dirs, workspace) {
+        Some(approval_store) => approval_store
+            .lock()
+            .read()
+            .and_then(|lock| Ok((lock, approval_store.read()?.grants))),
+        None => Ok(Default::default()),
     };
-    let granted = approval_store
-        .lock()
-        .read()
-        .and_then(|lock| Ok((lock, approval_store.read()?)));
     match granted {
-        Ok((lock, approvals)) => {
+        Ok((mut lock, mut given)) => {
+            if let Some(shared) = shared {
+                shared.apply_grants(&mut lock, &mut given);
+            }
             let is_own_grant = |location: &str, id: &str| {
-                let recorded = approvals.grants.get(location);
+                let recorded = given.get(location);
                 recorded.is_some_and(|recorded| recorded == id)
             };
             grants::apply(&lock, tools, is_own_grant)

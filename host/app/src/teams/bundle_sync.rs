@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use mimir_audit::FileAuditSink;
-use mimir_core::audit::{AuditEvent, AuditSink as _, EventKind};
+use mimir_core::audit::{AuditEvent, AuditSink, EventKind};
 use mimir_core::{ToolError, ToolErrorCode};
 use mimir_registry::signature::{DsseEnvelope, VerifyingKey};
 use mimir_registry::team::{AcceptedBundle, TeamBundle, TeamError, TeamFault};
@@ -30,7 +29,7 @@ pub struct SyncContext {
     /// The settings without the bundles of teams, so that a bundle cannot prevent its own replacement, and without the
     /// file of the project, so that a checkout cannot.
     settings: MergedSettings,
-    audit: Arc<FileAuditSink>,
+    audit: Arc<dyn AuditSink>,
 }
 
 /// The result of a successful check.

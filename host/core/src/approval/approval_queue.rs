@@ -2,13 +2,13 @@
 //! of one tool are shown one after the other, so that an answer for the session also covers waiting cards.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, OnceCell, OwnedMutexGuard};
 
 use super::fingerprint::Fingerprint;
-use super::{ApprovalAnswer, Approver, Card};
+use super::{ApprovalAnswer, Approver, Card, QuestionSharing};
 
 /// The answer to one card. `None` if an earlier answer covers the card.
 type PendingAnswer = Arc<OnceCell<Option<ApprovalAnswer>>>;
@@ -31,6 +31,7 @@ type Queue = (String, String);
 pub(crate) struct ApprovalQueue {
     open: Mutex<HashMap<PendingCardKey, PendingAnswer>>,
     turns: Mutex<HashMap<Queue, Weak<AsyncMutex<()>>>>,
+    sharing: OnceLock<Arc<dyn QuestionSharing>>,
 }
 
 /// An answer to a card. The next card of the tool is shown only after this value is dropped, so that the answer can be
@@ -41,6 +42,11 @@ pub(crate) struct Answered {
 }
 
 impl ApprovalQueue {
+    /// Also asks all further questions in other processes. Only the first call has an effect.
+    pub(crate) fn share(&self, sharing: Arc<dyn QuestionSharing>) {
+        let _ = self.sharing.set(sharing);
+    }
+
     /// Returns the answer to a card. If an identical card is open in this session, its answer is shared. If the caller
     /// that shows the card is dropped, a waiting caller shows it. `is_covered` is called when it is the card's turn; if
     /// an answer given in the meantime covers the card, the result is `None`.
@@ -76,7 +82,10 @@ impl ApprovalQueue {
                             return None;
                         }
                     }
-                    Some(approver.ask(card).await)
+                    Some(match self.sharing.get() {
+                        Some(sharing) => sharing.ask(approver, session, card).await,
+                        None => approver.ask(card).await,
+                    })
                 })
                 .await
                 .clone();

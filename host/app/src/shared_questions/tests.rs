@@ -1,0 +1,323 @@
+use mimir_core::approval::AlwaysCoverage;
+use mimir_core::tool::{RiskLevel, ToolSource};
+use serde_json::json;
+use tokio::sync::oneshot;
+
+use super::*;
+use crate::shared_state::FileSharedState;
+
+fn card(tool: &str) -> Card {
+    serde_json::from_value(json!({
+        "fingerprint": mimir_core::approval::Fingerprint::new(tool, "00", &json!({})),
+        "tool": tool,
+        "source": ToolSource::BuiltIn,
+        "location": "built-in",
+        "digest": "00",
+        "arguments": "{}",
+        "summary": "runs",
+        "risk": RiskLevel::High,
+        "risks": [],
+        "grants": [],
+        "reasons": [],
+        "always": AlwaysCoverage { text: "everything".to_owned(), grants: vec![], withheld: vec![] },
+        "editable": true
+    }))
+    .unwrap()
+}
+
+/// An approver with the given answer, which it never gives if there is none.
+struct GivenApprover(tokio::sync::Mutex<Option<oneshot::Receiver<ApprovalAnswer>>>);
+
+impl GivenApprover {
+    fn new() -> (Self, oneshot::Sender<ApprovalAnswer>) {
+        let (sender, receiver) = oneshot::channel();
+        (Self(tokio::sync::Mutex::new(Some(receiver))), sender)
+    }
+}
+
+impl Approver for GivenApprover {
+    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(async {
+            let receiver = self.0.lock().await.take();
+            receiver.unwrap().await.unwrap()
+        })
+    }
+}
+
+/// Answers at once that no person is there.
+struct Nobody;
+
+impl Approver for Nobody {
+    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(std::future::ready(unattended()))
+    }
+}
+
+fn unattended() -> ApprovalAnswer {
+    ApprovalAnswer::Unattended {
+        remedy: "ask later".to_owned(),
+    }
+}
+
+fn given(answer: ApprovalAnswer) -> GivenAnswer {
+    GivenAnswer {
+        answer,
+        by: "ada".to_owned(),
+        at: Timestamp::now(),
+        reason: None,
+    }
+}
+
+struct Questions {
+    _folder: tempfile::TempDir,
+    board: Arc<QuestionBoard>,
+    store: QuestionStore,
+}
+
+fn questions(unattended: UnattendedQuestions, timeout: Duration) -> Questions {
+    let folder = tempfile::tempdir().unwrap();
+    let state = || Arc::new(FileSharedState::new(folder.path()));
+    Questions {
+        board: Arc::new(QuestionBoard::new(
+            state(),
+            "w",
+            "process 1",
+            timeout,
+            unattended,
+        )),
+        store: QuestionStore::new(state()),
+        _folder: folder,
+    }
+}
+
+const LONG: Duration = Duration::from_secs(600);
+
+/// Asks about `tool` in a task.
+fn ask(
+    board: &Arc<QuestionBoard>,
+    approver: impl Approver + 'static,
+    tool: &'static str,
+) -> tokio::task::JoinHandle<ApprovalAnswer> {
+    let board = Arc::clone(board);
+    tokio::spawn(async move { board.ask(&approver, "s", &card(tool)).await })
+}
+
+async fn wait_for_question(store: &QuestionStore) -> SharedQuestion {
+    loop {
+        if let Some(question) = store.open_questions().await.unwrap().pop() {
+            return question;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+async fn wait_for_end(store: &QuestionStore) {
+    while !store.open_questions().await.unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn question_takes_the_first_of_two_answers() {
+    let Questions {
+        board,
+        store,
+        _folder,
+    } = questions(UnattendedQuestions::Refuse, LONG);
+    let (approver, sender) = GivenApprover::new();
+    let asking = ask(&board, approver, "one");
+    let question = wait_for_question(&store).await;
+    assert_eq!(question.card, card("one"));
+    store
+        .answer(&question.id, given(ApprovalAnswer::Once))
+        .await
+        .unwrap();
+    assert_eq!(asking.await.unwrap(), ApprovalAnswer::Once);
+    assert!(sender.send(ApprovalAnswer::Always).is_err(), "withdrawn");
+    let late = store
+        .answer(&question.id, given(ApprovalAnswer::Always))
+        .await;
+    let error = late.unwrap_err();
+    assert_eq!(error.code, ToolErrorCode::AlreadyExists);
+    assert!(
+        error.message.contains("answered with `once` by ada")
+            && error.message.contains("does not count"),
+        "{error}"
+    );
+
+    let (approver, sender) = GivenApprover::new();
+    let asking = ask(&board, approver, "two");
+    let question = wait_for_question(&store).await;
+    sender.send(ApprovalAnswer::No).unwrap();
+    assert_eq!(asking.await.unwrap(), ApprovalAnswer::No);
+    let late = store
+        .answer(&question.id, given(ApprovalAnswer::Once))
+        .await;
+    assert!(late.unwrap_err().message.contains("answered with `no`"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn question_answered_by_many_at_once_has_one_answer() {
+    for _ in 0..10 {
+        let Questions {
+            board,
+            store,
+            _folder,
+        } = questions(UnattendedQuestions::Refuse, LONG);
+        let (approver, sender) = GivenApprover::new();
+        let asking = ask(&board, approver, "one");
+        let question = wait_for_question(&store).await;
+        let answers = [
+            ApprovalAnswer::Once,
+            ApprovalAnswer::Session,
+            ApprovalAnswer::No,
+        ];
+        let racers = answers.map(|answer| {
+            let (store, id) = (store.clone(), question.id.clone());
+            tokio::spawn(async move {
+                store
+                    .answer(&id, given(answer.clone()))
+                    .await
+                    .map(|_| answer)
+            })
+        });
+        let _ = sender.send(ApprovalAnswer::Always);
+        let mut counted = Vec::new();
+        for racer in racers {
+            counted.extend(racer.await.unwrap().ok());
+        }
+        let answer = asking.await.unwrap();
+        match counted.as_slice() {
+            [] => assert_eq!(answer, ApprovalAnswer::Always),
+            [one] => assert_eq!(answer, *one),
+            several => panic!("{several:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn question_that_cannot_be_asked_waits_only_if_the_settings_say_so() {
+    let Questions {
+        board,
+        store,
+        _folder,
+    } = questions(UnattendedQuestions::Refuse, LONG);
+    assert_eq!(board.ask(&Nobody, "s", &card("one")).await, unattended());
+    assert_eq!(store.open_questions().await.unwrap(), []);
+
+    let Questions {
+        board,
+        store,
+        _folder,
+    } = questions(UnattendedQuestions::Wait, LONG);
+    let asking = ask(&board, Nobody, "one");
+    let question = wait_for_question(&store).await;
+    store
+        .answer(&question.id, given(ApprovalAnswer::Session))
+        .await
+        .unwrap();
+    assert_eq!(asking.await.unwrap(), ApprovalAnswer::Session);
+}
+
+#[tokio::test]
+async fn question_without_an_answer_ends_and_takes_none_later() {
+    let Questions {
+        board,
+        store,
+        _folder,
+    } = questions(UnattendedQuestions::Wait, Duration::from_millis(50));
+    let asking = ask(&board, Nobody, "one");
+    let ApprovalAnswer::Unattended { remedy } = asking.await.unwrap() else {
+        panic!("an answer");
+    };
+    assert!(remedy.contains("0.05 s (approvals.timeoutMs)"), "{remedy}");
+    assert_eq!(store.open_questions().await.unwrap(), []);
+    let all = store.0.list(StateArea::Questions, None).await.unwrap();
+    let question = decode(&all[0]).unwrap();
+    let late = store
+        .answer(&question.id, given(ApprovalAnswer::Once))
+        .await;
+    assert!(late.unwrap_err().message.contains("does not count"));
+}
+
+#[tokio::test]
+async fn question_of_a_cancelled_call_is_withdrawn() {
+    let Questions {
+        board,
+        store,
+        _folder,
+    } = questions(UnattendedQuestions::Wait, LONG);
+    let asking = ask(&board, Nobody, "one");
+    let question = wait_for_question(&store).await;
+    asking.abort();
+    wait_for_end(&store).await;
+    let late = store
+        .answer(&question.id, given(ApprovalAnswer::Once))
+        .await;
+    assert!(late.unwrap_err().message.contains("the question has ended"));
+}
+
+#[tokio::test]
+async fn question_accepts_only_answers_that_its_card_offers() {
+    let Questions {
+        board,
+        store,
+        _folder,
+    } = questions(UnattendedQuestions::Wait, LONG);
+    let board_task = Arc::clone(&board);
+    let asking = tokio::spawn(async move {
+        let mut each_time = card("delete_file");
+        each_time.always = None;
+        each_time.editable = false;
+        board_task.ask(&Nobody, "s", &each_time).await
+    });
+    let question = wait_for_question(&store).await;
+    for answer in [
+        ApprovalAnswer::Always,
+        ApprovalAnswer::Session,
+        ApprovalAnswer::Edit(json!({})),
+    ] {
+        let refused = store.answer(&question.id, given(answer)).await;
+        assert_eq!(refused.unwrap_err().code, ToolErrorCode::InvalidInput);
+    }
+    store
+        .answer(&question.id, given(ApprovalAnswer::No))
+        .await
+        .unwrap();
+    assert_eq!(asking.await.unwrap(), ApprovalAnswer::No);
+}
+
+#[tokio::test]
+async fn question_ignores_an_entry_with_another_card() {
+    let Questions {
+        board,
+        store,
+        _folder,
+    } = questions(UnattendedQuestions::Wait, LONG);
+    let asking = ask(&board, Nobody, "one");
+    let mut question = wait_for_question(&store).await;
+    question.card = card("two");
+    question.state = QuestionState::Answered(given(ApprovalAnswer::Once));
+    let entry = store.0.get(StateArea::Questions, &key(&question.id)).await;
+    let revision = entry.unwrap().unwrap().revision;
+    store
+        .replace(&key(&question.id), &question, revision)
+        .await
+        .unwrap();
+    assert_eq!(asking.await.unwrap(), unattended());
+}
+
+#[tokio::test]
+async fn question_is_asked_here_if_the_store_is_not_usable() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("file");
+    std::fs::write(&root, "").unwrap();
+    let state = Arc::new(FileSharedState::new(root));
+    let wait = UnattendedQuestions::Wait;
+    let board = Arc::new(QuestionBoard::new(state, "w", "process 1", LONG, wait));
+    let (approver, sender) = GivenApprover::new();
+    let asking = ask(&board, approver, "one");
+    sender.send(ApprovalAnswer::Once).unwrap();
+    assert_eq!(asking.await.unwrap(), ApprovalAnswer::Once);
+    assert_eq!(board.ask(&Nobody, "s", &card("two")).await, unattended());
+}
