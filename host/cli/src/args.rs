@@ -7,11 +7,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::log_output::LogFormat;
 use crate::output::ResultPrinter;
 
 mod approvals;
 mod audit;
 mod call;
+mod call_switch;
 mod cluster;
 mod command_hints;
 mod config;
@@ -26,19 +28,22 @@ mod setup;
 mod skills;
 mod team;
 mod team_authoring;
+mod telemetry;
 mod tools;
+mod worker;
 
-pub use approvals::ApprovalsCommand;
+pub use approvals::{ApprovalAnswerArgs, ApprovalsCommand};
 pub use audit::{AuditCommand, AuditFilter};
 pub use call::CallArgs;
-pub use cluster::ClusterOptions;
+pub use call_switch::{StartArgs, StopArgs};
+pub use cluster::{ClusterOptions, ClusterScope};
 pub use config::ConfigCommand;
 pub use keys::{KeysCommand, KeysNewArgs};
 pub use mcp::{AllowedTools, CodingAgent, McpAddArgs, McpCommand, ServerTrust};
 pub use parse::CliParseError;
 pub use plugin_language::PluginLanguage;
 pub use policy::PolicyCommand;
-pub use secrets::SecretsCommand;
+pub use secrets::{CanaryArgs, CanaryCommand, SecretsCommand};
 pub use serve::ServeArgs;
 pub use setup::SetupArgs;
 pub use skills::{SkillsAddArgs, SkillsCommand, SkillsPushArgs, SkillsTrustArgs};
@@ -47,11 +52,13 @@ pub use team_authoring::{
     TeamAddArgs, TeamApproveArgs, TeamAuthoringCommand, TeamInitArgs, TeamProposeArgs,
     TeamPublishArgs, TeamRejectArgs,
 };
+pub use telemetry::TelemetryCommand;
 pub use tools::{
     OpenApiImportArgs, PluginSourceArgs, PushTargetArgs, ToolListCommand, ToolsAddArgs,
     ToolsBuildArgs, ToolsCommand, ToolsDevArgs, ToolsExportArgs, ToolsImportCommand, ToolsPushArgs,
     ToolsTestArgs, ToolsTrustArgs, ToolsUpdateArgs, secret_need,
 };
+pub use worker::{ReplicaArgs, WorkerArgs};
 
 /// Runs tools for AI agents, each call in a fresh, bounded sandbox.
 #[derive(Debug, PartialEq, Parser)]
@@ -73,7 +80,7 @@ Examples:
 
 Exit codes: 0 ok, 1 the tool failed, 2 usage or invalid input, 3 refused, 4 limit or timeout, \
 130 interrupted, 143 terminated.
-Environment: MIMIR_LOG=debug (log to stderr), MIMIR_CACHE_DIR, MIMIR_CONFIG_DIR, \
+Environment: MIMIR_LOG=debug (log to stderr), MIMIR_LOG_FORMAT=json, MIMIR_CACHE_DIR, MIMIR_CONFIG_DIR, \
 MIMIR_TEAM_POLICY (a team's policy file, in addition to the machine's), NO_COLOR, and settings such as \
 MIMIR_LIMITS__TIME_MS=5000 (limits.timeMs)."
 )]
@@ -82,6 +89,17 @@ pub struct CliArgs {
     pub globals: GlobalOptions,
     #[command(subcommand)]
     pub command: Option<CliCommand>,
+}
+
+impl CliArgs {
+    /// Returns the format of messages on stderr, if the command has it as an option.
+    pub fn log_format(&self) -> Option<LogFormat> {
+        match self.command.as_ref()? {
+            CliCommand::Serve(args) => args.log_format,
+            CliCommand::Worker(args) => args.log_format,
+            _ => None,
+        }
+    }
 }
 
 /// Options of every command.
@@ -209,8 +227,22 @@ settings and grants take effect at once.
 Examples:
   claude mcp add mimir -- mimir serve -C ~/project      Claude Code
   codex mcp add mimir -- mimir serve -C ~/project       Codex
-  mimir serve --http 8808                               http://127.0.0.1:8808/mcp, /healthz, /metrics")]
+  mimir serve --http 8808                               http://127.0.0.1:8808/mcp, /healthz, /readyz, /metrics
+  mimir serve --http 8808 --nats tls://nats.example:4222 --pool
+                                                        one of several servers, whose calls run on workers")]
     Serve(ServeArgs),
+    /// Run the calls of `mimir serve --pool` in this workspace
+    #[command(after_help = "\
+Connects to a cluster and runs the calls that its servers send, with the tools, the settings and the \
+grants of this workspace. Servers choose workers by the name of the workspace, by labels and by load. \
+After SIGTERM or Ctrl-C, a worker takes no further calls and finishes those that it runs; a second \
+signal ends it at once.
+
+Examples:
+  mimir worker --nats nats://127.0.0.1:4222
+  mimir worker --nats tls://nats.example:4222 --nats-key worker.nk --workspace-name web --label gpu=true
+  mimir help cluster       from one machine to a cluster")]
+    Worker(WorkerArgs),
     /// Use MCP servers, and have agents use this one
     #[command(after_help = "\
 Examples:
@@ -255,11 +287,24 @@ Examples:
         #[command(subcommand)]
         command: Option<KeysCommand>,
     },
-    /// List and revoke stored approvals
+    /// List and revoke stored approvals, and answer questions that wait
     Approvals {
         #[command(subcommand)]
         command: Option<ApprovalsCommand>,
     },
+    /// Refuse all calls, and stop those that run
+    #[command(after_help = "\
+Counts for all workspaces of yours on this machine, or with --nats for all processes of a cluster, until \
+`mimir start`. Running calls end, too; what they have done so far is not undone.
+
+Examples:
+  mimir stop --all --reason 'leaked key, see incident 12'
+  mimir stop --all --nats tls://nats.example.com:4222")]
+    Stop(StopArgs),
+    /// Allow calls again after `mimir stop`
+    #[command(after_help = "\
+Shows who has stopped the calls and why, and asks for confirmation.")]
+    Start(StartArgs),
     /// Undo what a tool changed in the workspace
     #[command(after_help = "\
 Undoes the newest recorded change that was not undone yet, from any session, and prints which one it \
@@ -294,6 +339,11 @@ Examples:
     Audit {
         #[command(subcommand)]
         command: AuditCommand,
+    },
+    /// Print what monitoring systems need; `mimir help telemetry` shows the settings
+    Telemetry {
+        #[command(subcommand)]
+        command: TelemetryCommand,
     },
     /// Read and set config keys; print the schema and the paths of config files, and check them
     Config {

@@ -6,7 +6,9 @@ use crate::exit::{CommandResult, ExitReason};
 mod approvals;
 mod audit;
 pub mod call;
+mod call_switch;
 mod chat;
+mod cluster_record;
 mod completions;
 mod config;
 mod definitions;
@@ -31,6 +33,7 @@ mod setup;
 mod skills;
 mod team;
 mod team_authoring;
+mod telemetry;
 mod toolchains;
 mod tools;
 mod tools_add;
@@ -49,6 +52,7 @@ mod tools_update;
 mod tools_vendor;
 mod tools_verify;
 mod undo;
+mod worker;
 
 pub use help::HelpPage;
 
@@ -69,6 +73,7 @@ pub async fn run(args: CliArgs) -> CommandResult {
         CliCommand::Run(args) => run::run(globals, args).await,
         CliCommand::Chat(args) => chat::run(globals, args).await,
         CliCommand::Serve(args) => serve::run(globals, args).await,
+        CliCommand::Worker(args) => worker::run(globals, args).await,
         CliCommand::Policy { command } => match command {
             PolicyCommand::Explain { tool, arguments } => {
                 explain::run(globals, &tool, arguments).await
@@ -79,11 +84,16 @@ pub async fn run(args: CliArgs) -> CommandResult {
         CliCommand::Team { command } => team::run(globals, command).await,
         CliCommand::Secrets { command } => secrets::run(globals, &command.unwrap_or_default()),
         CliCommand::Keys { command } => keys::run(globals, &command.unwrap_or_default()),
-        CliCommand::Approvals { command } => approvals::run(globals, &command.unwrap_or_default()),
+        CliCommand::Approvals { command } => {
+            approvals::run(globals, command.unwrap_or_default()).await
+        }
+        CliCommand::Stop(args) => call_switch::stop(globals, &args).await,
+        CliCommand::Start(args) => call_switch::start(globals, &args).await,
         CliCommand::Undo(args) => undo::run(globals, &args),
         CliCommand::Redact { rules: true } => redact::rules(globals.printer()),
         CliCommand::Redact { rules: false } => redact::run(globals),
         CliCommand::Audit { command } => audit::run(globals, command).await,
+        CliCommand::Telemetry { command } => telemetry::run(&command),
         CliCommand::Config { command } => config::run(globals, command).await,
         CliCommand::Mcp { command } => mcp::run(globals, command.unwrap_or_default()).await,
         CliCommand::Doctor => doctor::run(globals).await,

@@ -17,6 +17,13 @@ pub use step_progress::StepProgress;
 
 use std::io::IsTerminal;
 
+/// Returns a card as lines for the terminal.
+pub fn card_lines(card: &mimir_core::Card) -> Vec<String> {
+    let rendered = approval_card::render_card(card, width());
+    let sections = [rendered.head, rendered.arguments, rendered.tail];
+    sections.concat()
+}
+
 /// Returns true if a person can be asked: stderr (for the question) and stdin (for the answer) are terminals.
 pub fn has_person() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()

@@ -33,6 +33,16 @@ pub struct ClusterOptions {
     pub ca_file: Option<PathBuf>,
 }
 
+/// The cluster and the workspace that a command is about.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub struct ClusterScope {
+    #[command(flatten)]
+    pub cluster: ClusterOptions,
+    /// Name of the workspace in the cluster [default: the name of its folder]
+    #[arg(long, value_name = "NAME")]
+    pub workspace_name: Option<String>,
+}
+
 impl ClusterOptions {
     /// Returns the options of the connection, or `None` if neither an option nor the environment names servers.
     pub fn connection(&self) -> CommandResult<Option<ConnectionOptions>> {

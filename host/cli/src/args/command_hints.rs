@@ -24,7 +24,7 @@ const HINTS: &[CommandHint] = &[
     (&["tokens", "cost", "costs"], "tools tokens", ""),
     (&["trust", "grant"], "tools trust", "NAME"),
     (&["revoke"], "tools revoke", "NAME"),
-    (&["start", "server", "up", "listen"], "serve", ""),
+    (&["server", "up", "listen"], "serve", ""),
     (&["login", "auth"], "mcp login", "NAME"),
     (&["logout"], "mcp logout", "NAME"),
     (&["import"], "mcp import", ""),

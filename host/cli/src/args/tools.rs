@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand, ValueHint};
 use mimir_core::ToolError;
 
 use super::parse::one_line_message;
-use super::{DefinitionFormat, ToolLanguage};
+use super::{ClusterScope, DefinitionFormat, ToolLanguage};
 
 mod add;
 mod build;
@@ -92,6 +92,8 @@ pub enum ToolsCommand {
         /// Name or alias of one of its tools, or its file name
         #[arg(value_name = "NAME")]
         name: String,
+        #[command(flatten)]
+        scope: ClusterScope,
     },
 }
 

@@ -9,45 +9,89 @@ use mimir_core::approval::{ApprovalStore as _, StoredApproval};
 use mimir_core::audit::{AuditEvent, EventKind};
 use serde_json::json;
 
-use crate::args::{ApprovalsCommand, GlobalOptions};
+use crate::args::{ApprovalsCommand, ClusterScope, GlobalOptions};
 use crate::exit::{CommandResult, ExitReason};
-use crate::output::approvals;
+use crate::output::approvals::{self, ListedSession};
 use mimir::approval_store::{SessionApproval, WorkspaceApprovals};
 use mimir::setup::HostSetup;
 
-/// Lists the stored approvals and those of running sessions, or revokes approvals.
-pub fn run(globals: &GlobalOptions, command: &ApprovalsCommand) -> CommandResult {
-    let printer = globals.printer();
-    let setup = HostSetup::find(globals.workspace.as_deref())?;
-    let approval_store = setup.require_approvals()?;
+mod in_cluster;
+mod questions;
+
+pub use in_cluster::ClusterApprovals;
+
+/// Lists the stored approvals and those of running sessions, revokes approvals, or answers questions.
+pub async fn run(globals: &GlobalOptions, command: ApprovalsCommand) -> CommandResult {
     match command {
-        ApprovalsCommand::List => {
+        ApprovalsCommand::List(scope) => list(globals, &scope).await,
+        ApprovalsCommand::Revoke { ids, scope, .. } => revoke(globals, &ids, &scope).await,
+        ApprovalsCommand::Pending(scope) => questions::pending(globals, &scope).await,
+        ApprovalsCommand::Answer(args) => questions::answer(globals, &args).await,
+    }
+}
+
+async fn list(globals: &GlobalOptions, scope: &ClusterScope) -> CommandResult {
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let lifetime = setup.settings.policy()?.approval_lifetime();
+    let (stored, sessions) = match ClusterApprovals::find(&setup, scope).await? {
+        Some(cluster) => cluster.list(lifetime).await?,
+        None => {
+            let approval_store = setup.require_approvals()?;
             let mut sessions = approval_store.read()?.sessions;
             sessions.retain(SessionApproval::process_may_run);
-            let lifetime = setup.settings.policy()?.approval_lifetime();
-            let leases = approval_store.with_max_age(lifetime).approvals()?;
-            approvals::list(printer, &leases, &sessions, Timestamp::now())?;
-            Ok(ExitReason::Done)
+            let stored = approval_store.with_max_age(lifetime).approvals()?;
+            let sessions = sessions.into_iter().map(ListedSession::of_process);
+            (stored, sessions.collect())
         }
-        ApprovalsCommand::Revoke { ids, .. } => {
-            let revoked = approval_store.change(|approvals| revoke(approvals, ids))??;
-            let event = AuditEvent::new(EventKind::Revoke, SystemTime::now());
-            setup.record_event(&event.with_detail(&format!("{revoked} remembered approvals")));
-            printer.print_done(
-                &json!({ "revoked": revoked }),
-                format_args!("revoked {revoked}"),
-            )
+    };
+    approvals::list(globals.printer(), &stored, &sessions, Timestamp::now())?;
+    Ok(ExitReason::Done)
+}
+
+async fn revoke(globals: &GlobalOptions, ids: &[String], scope: &ClusterScope) -> CommandResult {
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let event = |revoked: usize| {
+        AuditEvent::new(EventKind::Revoke, SystemTime::now())
+            .with_detail(&format!("{revoked} remembered approvals"))
+    };
+    let revoked = match ClusterApprovals::find(&setup, scope).await? {
+        Some(cluster) => {
+            let revoked = cluster.revoke(ids).await?;
+            cluster.record(&event(revoked)).await;
+            revoked
         }
-    }
+        None => {
+            let approval_store = setup.require_approvals()?;
+            let revoked = approval_store.change(|approvals| revoke_stored(approvals, ids))??;
+            setup.record_event(&event(revoked));
+            revoked
+        }
+    };
+    globals.printer().print_done(
+        &json!({ "revoked": revoked }),
+        format_args!("revoked {revoked}"),
+    )
 }
 
 /// Revokes the approvals with these id prefixes, or all approvals if `ids` is empty. Each prefix must match exactly one
 /// approval. Returns the number of revoked approvals.
-fn revoke(approvals: &mut WorkspaceApprovals, ids: &[String]) -> Result<usize, ToolError> {
+fn revoke_stored(approvals: &mut WorkspaceApprovals, ids: &[String]) -> Result<usize, ToolError> {
     approvals.sessions.retain(SessionApproval::process_may_run);
     let sessions = approvals.sessions.iter().map(|listed| &listed.lease);
-    let known: BTreeSet<&str> = approvals.leases.iter().chain(sessions).map(id_of).collect();
-    for id in ids {
+    let known = approvals.leases.iter().chain(sessions).map(id_of).collect();
+    check_prefixes(&known, ids)?;
+    let is_retained = |lease: &StoredApproval| !is_named(id_of(lease), ids);
+    let before = approvals.leases.len() + approvals.sessions.len();
+    approvals.leases.retain(is_retained);
+    approvals
+        .sessions
+        .retain(|listed| is_retained(&listed.lease));
+    Ok(before - approvals.leases.len() - approvals.sessions.len())
+}
+
+/// Fails if a prefix does not match exactly one id.
+fn check_prefixes(known: &BTreeSet<&str>, prefixes: &[String]) -> Result<(), ToolError> {
+    for id in prefixes {
         let matches = known.iter().filter(|known| known.starts_with(id.as_str()));
         let fault = match matches.count() {
             1 => continue,
@@ -59,16 +103,15 @@ fn revoke(approvals: &mut WorkspaceApprovals, ids: &[String]) -> Result<usize, T
             "{fault} with an id that begins with `{id}`; `mimir approvals list` shows them"
         )));
     }
-    let is_retained = |lease: &StoredApproval| {
-        let mut prefixes = ids.iter();
-        !ids.is_empty() && !prefixes.any(|id| id_of(lease).starts_with(id.as_str()))
-    };
-    let before = approvals.leases.len() + approvals.sessions.len();
-    approvals.leases.retain(is_retained);
-    approvals
-        .sessions
-        .retain(|listed| is_retained(&listed.lease));
-    Ok(before - approvals.leases.len() - approvals.sessions.len())
+    Ok(())
+}
+
+/// Returns true if a prefix matches the id, or if there are no prefixes.
+fn is_named(id: &str, prefixes: &[String]) -> bool {
+    prefixes.is_empty()
+        || prefixes
+            .iter()
+            .any(|prefix| id.starts_with(prefix.as_str()))
 }
 
 fn id_of(lease: &StoredApproval) -> &str {

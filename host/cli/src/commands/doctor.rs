@@ -50,6 +50,7 @@ pub async fn run(globals: &GlobalOptions) -> CommandResult {
     findings.extend(checks::compiling());
     findings.push(checks::cache(&facts));
     findings.push(checks::approval_store(&setup));
+    findings.extend(checks::call_switch(&setup.user_dirs));
     let toolbox = setup.toolbox(Arc::clone(&host)).with_retries();
     let mut loaded = toolbox.load().await;
     setup.scripts(host).add_tools_to(&mut loaded);

@@ -45,7 +45,9 @@ pub async fn run(globals: &GlobalOptions, command: Option<ToolsCommand>) -> Comm
         Some(ToolsCommand::Import { command }) => tools_import::run(globals, command).await,
         Some(ToolsCommand::Trust(args)) => tools_trust::trust(globals, args).await,
         Some(ToolsCommand::Remove { name, yes }) => tools_remove::run(globals, &name, yes).await,
-        Some(ToolsCommand::Revoke { name }) => tools_trust::revoke(globals, &name).await,
+        Some(ToolsCommand::Revoke { name, scope }) => {
+            tools_trust::revoke(globals, &name, &scope).await
+        }
     }
 }
 

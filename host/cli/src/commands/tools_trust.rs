@@ -11,7 +11,7 @@ use mimir_core::tool::ToolTrust;
 use mimir_core::{Decision, Registry, Tool, ToolError, ToolSource};
 use serde_json::json;
 
-use crate::args::{GlobalOptions, ToolsTrustArgs};
+use crate::args::{ClusterScope, GlobalOptions, ToolsTrustArgs};
 use crate::arguments::{command_line, quote_for_shell};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::{ResultPrinter, grant, note};
@@ -20,6 +20,7 @@ use mimir::approval_store::UserApprovalStore;
 use mimir::setup::HostSetup;
 use mimir::teams::TeamInForce;
 
+use super::approvals::ClusterApprovals;
 use super::tools_verify::{LOCAL_REFERENCE, file_digest};
 use crate::tools::{is_file, team_at};
 
@@ -84,6 +85,8 @@ async fn grant_rights(
     args: &ToolsTrustArgs,
     name: &str,
 ) -> CommandResult {
+    // Before the question, so that it is not asked in vain.
+    let cluster = ClusterApprovals::find(setup, &args.scope).await?;
     let registry = setup.registry().await.into_registry();
     let mut worker_decisions = None;
     let mut plugin = match find_plugin(&registry, name) {
@@ -177,16 +180,28 @@ async fn grant_rights(
         return Err(CommandFailure::usage("the plugin has no tools"));
     };
     let grant = grant.with_named(named);
+    let shared = cluster.as_ref().map(|_| grant.clone());
     // The grant covers exactly the component that was shown, because it contains the digest of that component.
     approval_store.grant(&location, grant)?;
     pin_local_file(setup, approval_store, tool)?;
     let event = AuditEvent::new(EventKind::Grant, SystemTime::now()).with_subject(&location);
-    setup.record_event(&event.with_detail(&format!("sha256 {}", tool.origin.digest)));
+    let event = event.with_detail(&format!("sha256 {}", tool.origin.digest));
+    setup.record_event(&event);
+    if let Some(cluster) = &cluster {
+        cluster.set_grant(&location, shared).await?;
+        cluster.record(&event).await;
+    }
     if printer.is_json() {
         printer.print_json(&json!({ "granted": location, "digest": tool.origin.digest }))?;
     } else {
         let lock = setup.workspace.display_path(approval_store.lock().path());
         note(format_args!("granted {location}, in {lock}"));
+        if let Some(cluster) = &cluster {
+            note(format_args!(
+                "granted in the cluster, for the workspace {}",
+                visible(&cluster.workspace)
+            ));
+        }
         match (&worker_decisions, &args.digest) {
             (None, _) => note_remaining_questions(setup, &plugin),
             (Some(decisions), Some(_)) => worker_tools::note_decisions(decisions),
@@ -299,19 +314,29 @@ fn plugin_location(registry: &Registry, name: &str) -> CommandResult<String> {
     }
 }
 
-/// Revokes the grant of a plugin.
-pub async fn revoke(globals: &GlobalOptions, name: &str) -> CommandResult {
+/// Revokes the grant of a plugin: of this user in this workspace, and in the cluster that `scope` names.
+pub async fn revoke(globals: &GlobalOptions, name: &str, scope: &ClusterScope) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let cluster = ClusterApprovals::find(&setup, scope).await?;
     let approval_store = setup.require_approvals()?;
-    let location = find_location(&setup, &approval_store, name).await?;
+    let location = match find_location(&setup, &approval_store, name).await {
+        Ok(location) => location,
+        Err(unknown) => match &cluster {
+            Some(cluster) => cluster.find_grant(name).await?.ok_or(unknown)?,
+            None => return Err(unknown),
+        },
+    };
+    let event = AuditEvent::new(EventKind::Revoke, SystemTime::now()).with_subject(&location);
+    if let Some(cluster) = &cluster {
+        cluster.set_grant(&location, None).await?;
+        cluster.record(&event).await;
+    }
     let revoked = approval_store.revoke(&location);
     if !matches!(revoked, Ok(false)) {
-        setup.record_event(
-            &AuditEvent::new(EventKind::Revoke, SystemTime::now()).with_subject(&location),
-        );
+        setup.record_event(&event);
     }
-    if !revoked? {
+    if !revoked? && cluster.is_none() {
         if let Some(team) = team_at(&setup, &location) {
             let fault = format!("{} has no grant of yours", visible(&location));
             return Err(team_grant_error(&setup, team, &location, &fault).await);
@@ -324,7 +349,15 @@ pub async fn revoke(globals: &GlobalOptions, name: &str) -> CommandResult {
     if !remaining.is_empty() {
         revoked["teamTools"] = remaining.iter().map(|(tool, _)| tool.as_str()).collect();
     }
-    let exit = printer.print_done(&revoked, format_args!("revoked the grant of {location}"))?;
+    let place = match &cluster {
+        Some(cluster) => format!(
+            " here and in the cluster, for the workspace {}",
+            visible(&cluster.workspace)
+        ),
+        None => String::new(),
+    };
+    let line = format!("revoked the grant of {location}{place}");
+    let exit = printer.print_done(&revoked, line)?;
     if !printer.is_json() {
         for (tool, team) in &remaining {
             note(format_args!(

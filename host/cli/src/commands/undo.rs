@@ -52,7 +52,7 @@ pub fn run(globals: &GlobalOptions, args: &UndoArgs) -> CommandResult {
             "nothing was taken back, because the undo could not be recorded: {error}"
         ))
     })?;
-    let logged = is_logged(record, &AuditLog::at(audit.path())).unwrap_or(false);
+    let logged = is_logged(record, &AuditLog::at(setup.workspace.audit())).unwrap_or(false);
     if args.id.is_none() && !logged {
         return Err(unlogged(record).into());
     }

@@ -10,35 +10,64 @@ use serde_json::json;
 
 use crate::exit::CommandResult;
 use mimir::approval_store::SessionApproval;
+use mimir::shared_questions::SharedQuestion;
 
 use super::{FAINT, ResultPrinter, STRONG, WARN, styled};
+
+/// An approval for a session.
+pub struct ListedSession {
+    /// The approval.
+    pub approval: StoredApproval,
+    /// The process of the session; `None` if it may be in any process of a cluster.
+    process: Option<u32>,
+}
+
+impl ListedSession {
+    /// Creates the approval for a session of a process on this machine.
+    pub fn of_process(listed: SessionApproval) -> Self {
+        Self {
+            approval: listed.lease,
+            process: Some(listed.process),
+        }
+    }
+
+    /// Creates the approval for a session of a cluster.
+    pub fn of_cluster(approval: StoredApproval) -> Self {
+        Self {
+            approval,
+            process: None,
+        }
+    }
+}
 
 /// Prints the approvals of a workspace: the stored ones, newest first, and those of running sessions.
 pub fn list(
     printer: ResultPrinter,
     leases: &[StoredApproval],
-    sessions: &[SessionApproval],
+    sessions: &[ListedSession],
     now: Timestamp,
 ) -> CommandResult<()> {
     let mut all: Vec<_> = leases.iter().map(|lease| (lease, None)).collect();
     all.sort_by_key(|(lease, _)| Reverse(lease.added_at));
-    let of_session = |listed: &SessionApproval| (listed.lease.clone(), listed.process);
-    let sessions: Vec<_> = sessions.iter().map(of_session).collect();
     all.extend(
         sessions
             .iter()
-            .map(|(lease, process)| (lease, Some(*process))),
+            .map(|session| (&session.approval, Some(session))),
     );
     let rows: Vec<_> = all
         .iter()
-        .map(|(lease, process)| row(lease, *process, now))
+        .map(|(lease, session)| row(lease, *session, now))
         .collect();
     printer.print_result(&json!({ "approvals": rows }), |out| {
         print_text(out, &all, now)
     })
 }
 
-fn row(lease: &StoredApproval, process: Option<u32>, now: Timestamp) -> serde_json::Value {
+fn row(
+    lease: &StoredApproval,
+    session: Option<&ListedSession>,
+    now: Timestamp,
+) -> serde_json::Value {
     let mut row = json!({
         "id": lease.id, "tool": lease.tool, "pattern": lease.pattern.describe(), "digest": lease.digest,
         "callers": lease.callers.iter().map(|caller| caller.tool.as_str()).collect::<Vec<_>>(),
@@ -48,15 +77,53 @@ fn row(lease: &StoredApproval, process: Option<u32>, now: Timestamp) -> serde_js
     if let Some(scope) = &lease.scope {
         row["scope"] = scope.as_str().into();
     }
-    if let Some(process) = process {
-        row["session"] = json!({ "process": process });
+    if let Some(session) = session {
+        row["session"] = json!({ "process": session.process });
     }
     row
 }
 
+/// Prints questions that wait for an answer.
+pub fn list_questions(
+    printer: ResultPrinter,
+    questions: &[SharedQuestion],
+    now: Timestamp,
+) -> CommandResult<()> {
+    printer.print_result(&json!({ "questions": questions }), |out| {
+        if questions.is_empty() {
+            return writeln!(out, "{}", styled(FAINT, "no questions wait for an answer"));
+        }
+        for question in questions {
+            let waiting = now.duration_since(question.asked_at).as_secs().max(0);
+            writeln!(
+                out,
+                "{}  {}  {}",
+                styled(FAINT, &question.id),
+                styled(STRONG, visible(&question.card.tool)),
+                visible(&question.card.summary),
+            )?;
+            writeln!(
+                out,
+                "                  in {}, {}, waits for {waiting} s, until {:.0}",
+                visible(&question.workspace),
+                visible(&question.process),
+                question.expires_at
+            )?;
+        }
+        writeln!(
+            out,
+            "{}",
+            styled(
+                FAINT,
+                "`mimir approvals answer ID once` shows a question and answers it"
+            )
+        )
+    })
+}
+
 fn print_text(
     out: &mut dyn Write,
-    all: &[(&StoredApproval, Option<u32>)],
+    all: &[(&StoredApproval, Option<&ListedSession>)],
     now: Timestamp,
 ) -> io::Result<()> {
     if all.is_empty() {
@@ -64,15 +131,18 @@ fn print_text(
             "no stored approvals, and no approvals of running sessions, in this workspace";
         return writeln!(out, "{}", styled(FAINT, nothing));
     }
-    for (lease, process) in all {
-        let state = match (lease.expires_at, process) {
+    for (lease, session) in all {
+        let state = match (lease.expires_at, session) {
             _ if lease.added_at > now => styled(WARN, "dated in the future: ignored"),
-            (_, Some(process)) => format!("for a session of process {process}"),
+            (_, Some(session)) => match session.process {
+                Some(process) => format!("for a session of process {process}"),
+                None => "for a session".to_owned(),
+            },
             (Some(end), _) if end <= now => styled(WARN, format_args!("expired {end:.0}")),
             (Some(end), _) => format!("until {end:.0}"),
             (None, _) => "without expiry".to_owned(),
         };
-        let used = match (lease.last_used, process) {
+        let used = match (lease.last_used, session) {
             (_, Some(_)) => String::new(),
             (None, None) => ", never used".to_owned(),
             (Some(at), None) => format!(", last used {at:.0}"),

@@ -7,7 +7,7 @@ use mimir_core::needs::{NeedKind, SecretNeed};
 use mimir_core::network::HostPattern;
 
 use super::add::{digest, prefix};
-use crate::args::{enum_value, pair};
+use crate::args::{ClusterScope, enum_value, pair};
 
 /// Arguments of `mimir tools trust`.
 #[derive(Debug, PartialEq, Args)]
@@ -60,6 +60,8 @@ pub struct ToolsTrustArgs {
     /// Prefix for the names of its tools, such as `fs_`; an empty text removes it
     #[arg(long, value_name = "PREFIX", value_parser = prefix)]
     pub prefix: Option<String>,
+    #[command(flatten)]
+    pub scope: ClusterScope,
 }
 
 /// Parses `NAME@HOST:HEADER`: a secret, its host, and the header that carries it.

@@ -170,7 +170,7 @@ pub(super) async fn run_command(
             result?;
         }
         SlashCommand::Approvals => {
-            approvals::run(globals, &ApprovalsCommand::List)?;
+            approvals::run(globals, ApprovalsCommand::default()).await?;
         }
         SlashCommand::Audit => {
             let command = AuditCommand::Tail {

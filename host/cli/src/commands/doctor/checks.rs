@@ -16,6 +16,7 @@ use mimir_wasm::{CacheState, EngineFacts, MemoryAllocation, WASMTIME_VERSION as 
 use crate::output::dates::time_with_distance;
 use crate::output::doctor::DoctorFinding;
 use crate::version::BUILD;
+use mimir::call_switch::StopFile;
 use mimir::settings::MergedSettings;
 use mimir::setup::HostSetup;
 use mimir::user_dirs::UserDirs;
@@ -200,6 +201,16 @@ pub fn approval_store(setup: &HostSetup) -> DoctorFinding {
             "repair the file or move it away; until then its content is ignored",
         ),
     }
+}
+
+/// Reports that all calls are stopped.
+pub fn call_switch(user_dirs: &UserDirs) -> Option<DoctorFinding> {
+    let notice = StopFile::of_user(user_dirs)?.read()?;
+    Some(DoctorFinding::bad(
+        "calls",
+        crate::commands::call_switch::describe(&notice),
+        "`mimir start` allows calls again",
+    ))
 }
 
 /// Reports whether the memory of compiling is bounded here.
