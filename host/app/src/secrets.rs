@@ -4,7 +4,7 @@
 //!
 //! Values are entered on stdin and masked in all output. No function in this module prints a value.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use mimir_core::ToolError;
@@ -15,12 +15,14 @@ use serde::{Deserialize, Serialize};
 use crate::private_files::{self, FileReaders, OwnerOnly};
 use crate::user_dirs::UserDirs;
 
+mod canary;
 mod keyring;
 mod logins;
 mod vault;
 
 use keyring::SystemKeyring;
 
+pub use canary::CanaryShape;
 pub use logins::UserLogins;
 pub use vault::UserVault;
 
@@ -38,6 +40,9 @@ struct SecretsFile {
     /// OAuth logins for MCP servers, in a separate map, so that tools and servers cannot name a login as a secret.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     logins: BTreeMap<String, StoredSecret>,
+    /// The names of the secrets that are canaries.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    canaries: BTreeSet<String>,
 }
 
 /// A secret as stored in the file: the value, or a reference to the keyring.
@@ -102,7 +107,10 @@ impl UserSecrets {
             None => StoredSecret::Value(value.to_owned()),
         };
         let location = location_of(&stored);
-        let previous = self.change(|file| file.secrets.insert(name.to_owned(), stored))?;
+        let previous = self.change(|file| {
+            file.canaries.remove(name);
+            file.secrets.insert(name.to_owned(), stored)
+        })?;
         if let (Some(StoredSecret::Keyring), SecretLocation::File, Some(keyring)) =
             (previous, &location, &self.keyring)
         {
@@ -113,11 +121,40 @@ impl UserSecrets {
 
     /// Removes a stored value. Returns true if there was one.
     pub fn remove(&self, name: &str) -> Result<bool, ToolError> {
-        let previous = self.change(|file| file.secrets.remove(name))?;
+        let previous = self.change(|file| {
+            file.canaries.remove(name);
+            file.secrets.remove(name)
+        })?;
         if let (Some(StoredSecret::Keyring), Some(keyring)) = (&previous, &self.keyring) {
             keyring.remove(name)?;
         }
         Ok(previous.is_some())
+    }
+
+    /// Stores the value of a canary: a fake that is planted and never used. Fails if the name is that of a secret.
+    pub fn add_canary(&self, name: &str, value: &str) -> Result<(), ToolError> {
+        check_name(name)?;
+        check_value(value)?;
+        let is_free = self.change(|file| {
+            let is_free = !file.secrets.contains_key(name);
+            if is_free {
+                let stored = StoredSecret::Value(value.to_owned());
+                file.secrets.insert(name.to_owned(), stored);
+                file.canaries.insert(name.to_owned());
+            }
+            is_free
+        })?;
+        if is_free {
+            return Ok(());
+        }
+        let message = format!("the secret `{name}` exists already: choose another name");
+        let remedy = format!("`mimir secrets remove {name}` removes it");
+        Err(ToolError::invalid_input(message).with_remedies([remedy]))
+    }
+
+    /// Returns the names of the canaries.
+    pub fn canaries(&self) -> Result<BTreeSet<String>, ToolError> {
+        Ok(self.read()?.canaries)
     }
 
     /// Returns the names of all secrets, with the location of each value.
@@ -143,7 +180,9 @@ impl UserSecrets {
         settings: &[(String, SecretSettings)],
     ) -> Result<Vec<(String, String)>, ToolError> {
         let mut values = Vec::new();
-        let SecretsFile { secrets, logins } = self.read()?;
+        let SecretsFile {
+            secrets, logins, ..
+        } = self.read()?;
         for (key, stored) in logins {
             values.extend(self.login_values(&key, stored)?);
         }

@@ -2,12 +2,14 @@
 
 use std::io;
 use std::process::ExitCode;
+use std::time::Duration;
 
 mod agent;
 mod args;
 mod arguments;
 mod commands;
 mod exit;
+mod log_output;
 mod output;
 mod sdk;
 mod serve;
@@ -19,12 +21,14 @@ mod version;
 use args::{CliArgs, CliCommand, CliParseError};
 use exit::{CommandFailure, CommandResult, ExitReason};
 use output::ResultPrinter;
-use output::stderr_queue::StderrQueue;
 
 /// mimalloc, because memory is often allocated on one thread and freed on another. The system's allocator would make
 /// both threads wait.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Maximum time to send telemetry at the end of the process.
+const TELEMETRY_TIMEOUT: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {
     if let Some(exit) = mimir_wasm::run_if_child() {
@@ -47,7 +51,7 @@ fn main() -> ExitCode {
             return finish(ResultPrinter::new(json), Err(*failure)).into();
         }
     };
-    set_up_logging();
+    log_output::set_up_logging(args.log_format());
     mimir::interface::install(output::TerminalInterface);
     if let Some(named) = &args.globals.workspace {
         output::workspace_option::set_named_workspace(named);
@@ -60,14 +64,15 @@ fn main() -> ExitCode {
 
 fn run(args: CliArgs) -> CommandResult {
     let mut builder = match args.command {
-        Some(CliCommand::Serve(_) | CliCommand::Run(_) | CliCommand::Chat(_)) => {
-            tokio::runtime::Builder::new_multi_thread()
-        }
+        Some(
+            CliCommand::Serve(_) | CliCommand::Worker(_) | CliCommand::Run(_) | CliCommand::Chat(_),
+        ) => tokio::runtime::Builder::new_multi_thread(),
         // A single call gains nothing from more threads, and starting them takes time.
         _ => tokio::runtime::Builder::new_current_thread(),
     };
     let runtime = builder.enable_all().build()?;
     let result = runtime.block_on(commands::run(args));
+    mimir::telemetry::flush(TELEMETRY_TIMEOUT);
     // Stop MCP servers and all their child processes before this process exits.
     runtime.block_on(mimir_mcp::client::stop_server_programs());
     // Do not wait for a running compilation or an unanswered question.
@@ -93,41 +98,5 @@ fn finish(printer: ResultPrinter, result: CommandResult) -> ExitReason {
             output::note(format_args!("error: {error}"));
             ExitReason::Failed
         }
-    }
-}
-
-/// Sets up logging. Warnings go to stderr; `MIMIR_LOG` (such as `debug`, or `mimir_wasm=trace`) shows more.
-fn set_up_logging() {
-    use std::io::IsTerminal;
-    use tracing_subscriber::filter::{LevelFilter, Targets};
-    use tracing_subscriber::layer::SubscriberExt as _;
-    use tracing_subscriber::util::SubscriberInitExt as _;
-    let ansi = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    // The MCP library logs messages as received, including secrets. mimir itself reports what matters, with secrets
-    // masked.
-    const UNMASKED: &str = "rmcp";
-    let builder = tracing_subscriber::fmt()
-        .with_writer(StderrQueue::default)
-        .with_ansi(ansi);
-    match std::env::var("MIMIR_LOG") {
-        // Parsing a filter takes time, so it is only done on request.
-        Ok(filter) if !filter.is_empty() => {
-            builder
-                .with_env_filter(tracing_subscriber::EnvFilter::new(format!(
-                    "{UNMASKED}=off,{filter}"
-                )))
-                .init();
-        }
-        _ => builder
-            .with_max_level(LevelFilter::WARN)
-            .without_time()
-            .with_target(false)
-            .finish()
-            .with(
-                Targets::new()
-                    .with_default(LevelFilter::WARN)
-                    .with_target(UNMASKED, LevelFilter::OFF),
-            )
-            .init(),
     }
 }

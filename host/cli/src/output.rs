@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::exit::{CommandResult, ExitReason};
+use crate::log_output;
 use workspace_option::{all_with_workspace, with_workspace};
 
 pub mod approvals;
@@ -129,6 +130,9 @@ impl ResultPrinter {
 
 /// Prints a line on stderr. Write errors are ignored.
 pub fn note(line: impl std::fmt::Display) {
+    if log_output::is_json() {
+        return log_output::write_message(tracing::Level::INFO, &line.to_string());
+    }
     let line = format!("{line}\n");
     // A single write, so that lines of several threads do not mix.
     let _ = stderr_queue::StderrQueue.write_all(with_workspace(&line).as_bytes());
@@ -136,6 +140,9 @@ pub fn note(line: impl std::fmt::Display) {
 
 /// Prints a warning on stderr.
 pub fn warn(line: impl std::fmt::Display) {
+    if log_output::is_json() {
+        return log_output::write_message(tracing::Level::WARN, &line.to_string());
+    }
     labelled_note(WARN, "warning:", line);
 }
 

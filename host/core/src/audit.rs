@@ -110,6 +110,11 @@ pub trait AuditSink: Send + Sync {
         None
     }
 
+    /// Observes a call that another process has recorded, for a log that also exports traces.
+    fn observe(&self, event: &AuditEvent) {
+        let _ = event;
+    }
+
     /// Returns true if events include the arguments of calls.
     fn wants_arguments(&self) -> bool {
         false

@@ -63,6 +63,6 @@ pub use refused_hosts::RefusedHosts;
 pub(crate) use resource_library::ResourceLibrary;
 pub use server::{HttpClientFactory, ServerClientFactory, ServerDeps};
 pub use servers::{FAULT_RETRY_INTERVAL, McpServers, RunRequests, ServerTestReport, ServerTools};
-pub use spec::{ServerSpec, ServerTransport};
+pub use spec::{ServerSpec, ServerTransport, fill_secrets};
 pub use status::{ServerFault, ServerObserver, ServerState, ServerStatus};
 pub(crate) use user_login::login_step;

@@ -1,5 +1,6 @@
 //! Usage metrics in the Prometheus text format.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 
@@ -8,7 +9,9 @@ use parking_lot::Mutex;
 
 mod metric_family;
 
-pub use metric_family::{MetricFamily, MetricKind, MetricLabel, MetricSource};
+pub use metric_family::{
+    MetricFamily, MetricKind, MetricLabel, MetricSample, MetricSource, MetricValue,
+};
 
 /// Metrics since the start of the server.
 #[derive(Default)]
@@ -144,8 +147,8 @@ impl ServerMetrics {
         text.write_gauge("mimir_sessions", "Open sessions.", sessions);
         for family in others {
             text.write_family(family.name, family.kind.as_str(), family.help);
-            for (label, value) in &family.values {
-                text.write_sample(family.name, label.as_slice(), value);
+            for sample in &family.samples {
+                text.write_metric(family.name, sample);
             }
         }
         if let Some(bytes) = resident_memory() {
@@ -156,7 +159,7 @@ impl ServerMetrics {
     }
 }
 
-/// Metrics in the text format. Labels are written unescaped.
+/// Metrics in the text format.
 #[derive(Default)]
 struct MetricsText(String);
 
@@ -172,10 +175,36 @@ impl MetricsText {
         self.0.push_str(name);
         for (at, (label, text)) in labels.iter().enumerate() {
             let before = if at == 0 { '{' } else { ',' };
-            let _ = write!(self.0, "{before}{label}=\"{text}\"");
+            let _ = write!(self.0, "{before}{label}=\"{}\"", escape_label(text));
         }
         let after = if labels.is_empty() { "" } else { "}" };
         let _ = writeln!(self.0, "{after} {value}");
+    }
+
+    /// Writes a number, or the buckets, the sum and the count of a histogram.
+    fn write_metric(&mut self, name: &str, sample: &MetricSample) {
+        let labels = sample.labels.iter();
+        let labels: Vec<(&str, &str)> = labels.map(|(label, text)| (*label, &**text)).collect();
+        match &sample.value {
+            MetricValue::Number(number) => self.write_sample(name, &labels, number),
+            MetricValue::Histogram {
+                bounds,
+                counts,
+                sum,
+            } => {
+                let bucket_name = format!("{name}_bucket");
+                let bounds = bounds.iter().map(f64::to_string);
+                let bounds = bounds.chain(["+Inf".to_owned()]);
+                let mut total = 0;
+                for (bound, count) in bounds.zip(counts) {
+                    total += count;
+                    let labels = [&labels[..], &[("le", bound.as_str())]].concat();
+                    self.write_sample(&bucket_name, &labels, total);
+                }
+                self.write_sample(&format!("{name}_sum"), &labels, sum);
+                self.write_sample(&format!("{name}_count"), &labels, total);
+            }
+        }
     }
 
     /// Writes a gauge with a single value.
@@ -183,6 +212,15 @@ impl MetricsText {
         self.write_family(name, "gauge", help);
         self.write_sample(name, &[], value);
     }
+}
+
+/// Escapes the value of a label. Names of tools and codes need no escapes.
+fn escape_label(text: &str) -> Cow<'_, str> {
+    if !text.contains(['\\', '"', '\n']) {
+        return Cow::Borrowed(text);
+    }
+    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
+    Cow::Owned(escaped.replace('\n', "\\n"))
 }
 
 /// Returns the resident memory of this process in bytes, if the system reports it.

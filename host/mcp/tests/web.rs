@@ -10,26 +10,26 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use mimir_core::Tool;
-use mimir_mcp::{HttpOptions, HttpService, MetricFamily, MetricKind};
+use mimir_mcp::{HttpOptions, HttpService, MetricFamily, MetricKind, MetricSample, MetricValue};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tower_service::Service as _;
 
 use crate::kit::{TestServer, fake, text_result, tool};
 
-const MODERN: &str = "2026-07-28";
-const LEGACY: &str = "2025-11-25";
+pub const MODERN: &str = "2026-07-28";
+pub const LEGACY: &str = "2025-11-25";
 
 /// A complete response.
-struct Answer {
-    status: StatusCode,
-    headers: HeaderMap,
-    body: String,
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: String,
 }
 
 impl Answer {
     /// Returns its message, whatever the content type.
-    fn message(&self) -> Value {
+    pub fn message(&self) -> Value {
         let lines = self.body.lines();
         let mut lines = lines.map(|line| line.strip_prefix("data: ").unwrap_or(line));
         let message = lines.find_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -38,7 +38,7 @@ impl Answer {
 }
 
 /// Sends a request, and waits for the complete response.
-async fn send(
+pub async fn send(
     http: &HttpService,
     method: Method,
     headers: &[(&str, &str)],
@@ -63,7 +63,7 @@ async fn send(
     }
 }
 
-fn message(method: &str, params: Value) -> String {
+pub fn message(method: &str, params: Value) -> String {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string()
 }
 
@@ -309,14 +309,28 @@ async fn http_metrics_include_those_of_other_components() {
         name: "shelf_looks_total",
         help: "Looks at the shelf.",
         kind: MetricKind::Counter,
-        values: vec![
-            (Some(("result", "found")), 3.0),
-            (Some(("result", "missed")), 0.5),
+        samples: vec![
+            MetricSample::number("result", "found", 3.0),
+            MetricSample::number("result", "mis\"sed", 0.5),
         ],
+    };
+    let depth = MetricFamily {
+        name: "shelf_depth",
+        help: "Depth.",
+        kind: MetricKind::Histogram,
+        samples: vec![MetricSample {
+            labels: vec![("wood", "oak".into())],
+            value: MetricValue::Histogram {
+                bounds: &[0.5, 1.0],
+                counts: vec![1, 0, 2],
+                sum: 9.5,
+            },
+        }],
     };
     let extra_metrics = move || {
         vec![
             looks.clone(),
+            depth.clone(),
             MetricFamily::one("shelf_books", MetricKind::Gauge, 7.0, "Books."),
         ]
     };
@@ -326,7 +340,7 @@ async fn http_metrics_include_those_of_other_components() {
     };
     let http = test_server.server.http(options).unwrap();
     let text = metrics(&http).await;
-    let expected = "# HELP shelf_looks_total Looks at the shelf.\n# TYPE shelf_looks_total counter\nshelf_looks_total{result=\"found\"} 3\nshelf_looks_total{result=\"missed\"} 0.5\n# HELP shelf_books Books.\n# TYPE shelf_books gauge\nshelf_books 7\n";
+    let expected = "# HELP shelf_looks_total Looks at the shelf.\n# TYPE shelf_looks_total counter\nshelf_looks_total{result=\"found\"} 3\nshelf_looks_total{result=\"mis\\\"sed\"} 0.5\n# HELP shelf_depth Depth.\n# TYPE shelf_depth histogram\nshelf_depth_bucket{wood=\"oak\",le=\"0.5\"} 1\nshelf_depth_bucket{wood=\"oak\",le=\"1\"} 1\nshelf_depth_bucket{wood=\"oak\",le=\"+Inf\"} 3\nshelf_depth_sum{wood=\"oak\"} 9.5\nshelf_depth_count{wood=\"oak\"} 3\n# HELP shelf_books Books.\n# TYPE shelf_books gauge\nshelf_books 7\n";
     assert!(text.contains(expected), "{text}");
 }
 

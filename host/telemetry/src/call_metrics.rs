@@ -12,9 +12,8 @@ use crate::metric_store::{AttributeSet, MetricStore};
 const UNKNOWN_TOOL: &str = "unknown";
 
 impl MetricStore {
-    /// Counts an event that was recorded at `now`, which took `took`.
-    pub(crate) fn count_event(&self, event: &AuditEvent, now: SystemTime, took: Duration) {
-        self.add(Instrument::AuditDuration, Vec::new(), took.as_secs_f64());
+    /// Counts an event that was recorded at `now`.
+    pub(crate) fn count_event(&self, event: &AuditEvent, now: SystemTime) {
         match event.event {
             EventKind::Call => self.count_call(event, now),
             EventKind::Effect => {

@@ -7,7 +7,7 @@ use mimir_core::audit::{AuditError, AuditEvent, AuditSink};
 use mimir_core::backend::BoxFuture;
 use mimir_core::trace_context::{SpanId, TraceContext};
 
-use crate::telemetry::Telemetry;
+use crate::telemetry::{RecordingResult, Telemetry};
 
 /// Records events in an audit log, and observes them once they are stored.
 pub(crate) struct TelemetrySink {
@@ -16,9 +16,18 @@ pub(crate) struct TelemetrySink {
 }
 
 impl TelemetrySink {
-    fn observe(&self, event: &AuditEvent, started: Instant, result: &Result<(), AuditError>) {
+    fn observe_recorded(
+        &self,
+        event: &AuditEvent,
+        started: Instant,
+        result: &Result<(), AuditError>,
+    ) {
         let (now, took) = (SystemTime::now(), started.elapsed());
-        self.telemetry.observe(event, now, took, result.is_err());
+        let recording = RecordingResult {
+            took,
+            failed: result.is_err(),
+        };
+        self.telemetry.observe(event, now, Some(recording));
     }
 }
 
@@ -30,7 +39,7 @@ impl AuditSink for TelemetrySink {
     fn record(&self, event: &AuditEvent) -> Result<(), AuditError> {
         let started = Instant::now();
         let result = self.inner.record(event);
-        self.observe(event, started, &result);
+        self.observe_recorded(event, started, &result);
         result
     }
 
@@ -68,6 +77,10 @@ impl AuditSink for TelemetrySink {
         })
     }
 
+    fn observe(&self, event: &AuditEvent) {
+        self.telemetry.observe(event, SystemTime::now(), None);
+    }
+
     fn wants_arguments(&self) -> bool {
         self.inner.wants_arguments()
     }
@@ -83,7 +96,7 @@ struct UnfinishedRecord<'a> {
 impl UnfinishedRecord<'_> {
     fn finish(mut self, result: &Result<(), AuditError>) {
         if let Some(event) = self.event.take() {
-            self.sink.observe(&event, self.started, result);
+            self.sink.observe_recorded(&event, self.started, result);
         }
     }
 }
@@ -91,7 +104,7 @@ impl UnfinishedRecord<'_> {
 impl Drop for UnfinishedRecord<'_> {
     fn drop(&mut self) {
         if let Some(event) = self.event.take() {
-            self.sink.observe(&event, self.started, &Ok(()));
+            self.sink.observe_recorded(&event, self.started, &Ok(()));
         }
     }
 }

@@ -56,6 +56,13 @@ pub struct Telemetry {
     sample_ratio: f64,
 }
 
+/// The result of recording an event.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RecordingResult {
+    pub took: Duration,
+    pub failed: bool,
+}
+
 impl Telemetry {
     /// Starts telemetry. Starts a thread if something is exported.
     pub fn start(options: TelemetryOptions) -> Arc<Self> {
@@ -113,17 +120,21 @@ impl Telemetry {
         random < self.sample_ratio
     }
 
-    /// Observes an event that was recorded at `now`, which took `took`, or that could not be recorded.
+    /// Observes an event at `now`. `recording` is `None` if another process has recorded it.
     pub(crate) fn observe(
         &self,
         event: &AuditEvent,
         now: SystemTime,
-        took: Duration,
-        failed: bool,
+        recording: Option<RecordingResult>,
     ) {
-        self.metrics.count_event(event, now, took);
-        if failed {
-            self.metrics.count(Instrument::AuditFailures, Vec::new());
+        self.metrics.count_event(event, now);
+        if let Some(RecordingResult { took, failed }) = recording {
+            let took = took.as_secs_f64();
+            self.metrics
+                .add(Instrument::AuditDuration, Vec::new(), took);
+            if failed {
+                self.metrics.count(Instrument::AuditFailures, Vec::new());
+            }
         }
         let Some(exporter) = &self.exporter else {
             return;

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::time::SystemTime;
 
+use mimir_core::ToolError;
 use mimir_core::config::{Config, SecretSettings};
 use mimir_core::redact::{Redactor, Vault, VaultError};
 use parking_lot::Mutex;
@@ -93,8 +94,10 @@ impl Vault for UserVault {
         let redactor = match (current, configured.masked.is_empty()) {
             (None, true) => Redactor::new(),
             _ => {
-                let values = secrets.values(&configured.masked);
-                Redactor::new().with_values(values.map_err(|error| VaultError(error.message))?)
+                let fault = |error: ToolError| VaultError(error.message);
+                let values = secrets.values(&configured.masked).map_err(fault)?;
+                let canaries = secrets.canaries().map_err(fault)?;
+                Redactor::new().with_values(values).with_canaries(canaries)
             }
         };
         configured.redactor = Some((current, redactor.clone()));

@@ -73,6 +73,7 @@ const TOPICS: &[Topic] = topics![
     "skills",
     "team-admin",
     "teams",
+    "telemetry",
     "tools",
     "typescript",
     "undo",

@@ -8,9 +8,9 @@ use mimir_core::redact::LONG_MIN;
 use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::json;
 
-use crate::args::{GlobalOptions, SecretsCommand};
+use crate::args::{CanaryArgs, CanaryCommand, GlobalOptions, SecretsCommand};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
-use crate::output::{FAINT, ResultPrinter, STRONG, styled, warn};
+use crate::output::{FAINT, ResultPrinter, STRONG, note, styled, warn};
 use crate::terminal;
 use mimir::secrets::{SecretLocation, UserSecrets};
 use mimir::setup::HostSetup;
@@ -50,6 +50,9 @@ pub fn run(globals: &GlobalOptions, command: &SecretsCommand) -> CommandResult {
                 format_args!("stored `{name}` in {location}"),
             )
         }
+        SecretsCommand::Canary {
+            command: CanaryCommand::Add(args),
+        } => plant(&setup, printer, &secrets, args),
         SecretsCommand::Remove { name } => {
             if !secrets.remove(name)? {
                 let name = mimir_core::text::visible(name);
@@ -71,9 +74,16 @@ pub fn run(globals: &GlobalOptions, command: &SecretsCommand) -> CommandResult {
 
 fn list(setup: &HostSetup, printer: ResultPrinter, secrets: &UserSecrets) -> CommandResult {
     let all = secrets.list(&setup.settings.config.secrets)?;
+    let canaries = secrets.canaries()?;
     let rows: Vec<_> = all
         .iter()
-        .map(|(name, location)| json!({ "name": name, "place": describe_location(location, secrets) }))
+        .map(|(name, location)| {
+            let mut row = json!({ "name": name, "place": describe_location(location, secrets) });
+            if canaries.contains(name) {
+                row["canary"] = true.into();
+            }
+            row
+        })
         .collect();
     printer.print_result(&json!({ "secrets": rows }), |out| {
         if all.is_empty() {
@@ -85,10 +95,38 @@ fn list(setup: &HostSetup, printer: ResultPrinter, secrets: &UserSecrets) -> Com
         }
         for (name, location) in &all {
             let location = describe_location(location, secrets);
+            let kind = if canaries.contains(name) {
+                "canary, in "
+            } else {
+                ""
+            };
+            let location = format!("{kind}{location}");
             writeln!(out, "{}  {}", styled(STRONG, name), styled(FAINT, location))?;
         }
         Ok(())
     })?;
+    Ok(ExitReason::Done)
+}
+
+/// Creates a canary and prints its value, which is to be planted.
+fn plant(
+    setup: &HostSetup,
+    printer: ResultPrinter,
+    secrets: &UserSecrets,
+    args: &CanaryArgs,
+) -> CommandResult {
+    let CanaryArgs { name, shape } = args;
+    let value = shape.generate()?;
+    secrets.add_canary(name, &value)?;
+    let event = AuditEvent::new(EventKind::SecretSet, SystemTime::now()).with_subject(name);
+    setup.record_event(&event.with_detail("a canary"));
+    if setup.settings.config.alerts.is_none() {
+        note(
+            "set `alerts.webhook` in your settings to be told when it is seen; the audit log records it in any case",
+        );
+    }
+    let row = json!({ "canary": name, "shape": shape.as_str(), "value": value });
+    printer.print_result(&row, |out| writeln!(out, "{value}"))?;
     Ok(ExitReason::Done)
 }
 

@@ -128,6 +128,8 @@ mod team_bundles;
 mod team_members;
 mod team_servers;
 mod team_skills;
+// OTLP requests to a collector, metrics for Prometheus, JSON logs, and alarms of planted secrets.
+mod telemetry;
 // `mimir tools`: its output, compared with the screens of the specification.
 mod tools;
 // Plugins in TypeScript: built without Node, and called like any other component.

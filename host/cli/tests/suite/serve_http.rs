@@ -71,6 +71,11 @@ impl Serving {
         Answer(String::from_utf8_lossy(&all).into_owned())
     }
 
+    /// Returns the response to a GET request, with its head.
+    pub fn get(&self, path: &str) -> String {
+        self.request("GET", path, &[], "").0
+    }
+
     /// Posts a protocol message.
     pub fn post(&self, more: &[(&str, &str)], message: &Value) -> Answer {
         let headers = [&PROTOCOL[..], more].concat();

@@ -22,6 +22,7 @@ use super::approve::Approved;
 use super::effect::leak::LeakedSecret;
 use super::label::TaintFloor;
 use super::mask::MaskingObserver;
+use super::span_observer::SpanObserver;
 use super::{PipelinePorts, PipelineSnapshot};
 
 pub(super) struct CallRecorder {
@@ -312,6 +313,24 @@ impl CallRecorder {
     /// Takes the log, so that nothing is recorded until [`Self::set_sink`].
     pub(super) fn take_sink(&mut self) -> Option<Arc<dyn AuditSink>> {
         self.sink.take()
+    }
+
+    /// Returns the observer of a call that another process runs within the span of this one.
+    pub(super) fn with_span(&self, observer: Arc<dyn CallObserver>) -> Arc<dyn CallObserver> {
+        match &self.event.span {
+            Some(span) => Arc::new(SpanObserver::new(observer, span.context.clone())),
+            None => observer,
+        }
+    }
+
+    /// Shows the log the outcome of a call that another process has recorded.
+    pub(super) fn report_elsewhere(&mut self, sink: Option<&dyn AuditSink>, outcome: &Outcome) {
+        if let Some(sink) = sink
+            && self.event.span.is_some()
+        {
+            self.event.set_outcome(outcome);
+            sink.observe(&self.event);
+        }
     }
 
     /// Puts back the log of [`Self::take_sink`].

@@ -332,6 +332,10 @@ impl Inner {
     /// Returns the current version of the tool, and the rights that the call still has. Fails if the plugin was removed
     /// or replaced, or if the tool is denied or its grant was revoked.
     fn current_rights(&self, snapshot: &PipelineSnapshot) -> Result<(Arc<Tool>, Needs), ToolError> {
+        let connections = self.pipeline.0.connections.get();
+        if let Some(notice) = connections.and_then(|connections| connections.switch.stopped()) {
+            return Err(interrupts::stopped_error(&notice, false));
+        }
         interrupts::current_rights(&self.tool, self.rights.clone(), snapshot).map_err(|lost| {
             let message = format!(
                 "`{}` no longer has access: {}",

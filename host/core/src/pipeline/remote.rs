@@ -17,7 +17,7 @@ use super::{Pipeline, PipelineSnapshot, audit, interrupts, label, sanitize};
 /// cancels the call.
 pub(super) async fn call(
     pipeline: &Pipeline,
-    call: Call,
+    mut call: Call,
     snapshot: &Arc<PipelineSnapshot>,
     connections: &PipelineConnections,
     remote: &dyn RemotePipeline,
@@ -31,9 +31,11 @@ pub(super) async fn call(
         Ok(()) => {
             // The process that runs the call records it, and also that it was cancelled.
             let sink = recorder.take_sink();
+            call.observer = recorder.with_span(call.observer);
             match remote.call(call, role).await {
                 Ok(outcome) => {
                     session.record_outcome_elsewhere(&outcome);
+                    recorder.report_elsewhere(sink.as_deref(), &outcome);
                     return outcome;
                 }
                 Err(error) => {

@@ -289,7 +289,7 @@ pub(super) fn fill_secrets_in_pairs(
 }
 
 /// Replaces each `${NAME}` in a text with the secret of that name. Fails if a secret is missing.
-pub(super) fn fill_secrets(text: &str, vault: &dyn Vault) -> Result<String, ToolError> {
+pub fn fill_secrets(text: &str, vault: &dyn Vault) -> Result<String, ToolError> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {

@@ -2,6 +2,7 @@
 //!
 //! Out of scope: collecting the values.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A metric family in the Prometheus format.
@@ -13,12 +14,37 @@ pub struct MetricFamily {
     pub help: &'static str,
     /// Kind of the metric.
     pub kind: MetricKind,
-    /// Current values: a single one, or several that differ in a label.
-    pub values: Vec<(Option<MetricLabel>, f64)>,
+    /// Current values: a single one, or several that differ in their labels.
+    pub samples: Vec<MetricSample>,
 }
 
-/// Label name and value, such as `result` and `missed`. Both are written unescaped.
-pub type MetricLabel = (&'static str, &'static str);
+/// The value of a metric for some labels.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MetricSample {
+    /// The labels.
+    pub labels: Vec<MetricLabel>,
+    /// The value.
+    pub value: MetricValue,
+}
+
+/// Label name and value, such as `result` and `missed`.
+pub type MetricLabel = (&'static str, Cow<'static, str>);
+
+/// The value of a sample.
+#[derive(Debug, Clone, PartialEq)]
+pub enum MetricValue {
+    /// The value of a counter or a gauge.
+    Number(f64),
+    /// The values of a histogram.
+    Histogram {
+        /// The upper bounds.
+        bounds: &'static [f64],
+        /// Counts of the values up to each bound and above the bound before it, and of those above the last bound.
+        counts: Vec<u64>,
+        /// The sum of all values.
+        sum: f64,
+    },
+}
 
 /// The kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +53,8 @@ pub enum MetricKind {
     Counter,
     /// A value that rises and falls.
     Gauge,
+    /// Counts of values by bounds.
+    Histogram,
 }
 
 /// Source of the current metrics. Called for each scrape.
@@ -39,7 +67,20 @@ impl MetricFamily {
             name,
             help,
             kind,
-            values: vec![(None, value)],
+            samples: vec![MetricSample {
+                labels: Vec::new(),
+                value: MetricValue::Number(value),
+            }],
+        }
+    }
+}
+
+impl MetricSample {
+    /// Creates the sample of a counter or a gauge with one label.
+    pub fn number(label: &'static str, text: &'static str, value: f64) -> Self {
+        Self {
+            labels: vec![(label, Cow::Borrowed(text))],
+            value: MetricValue::Number(value),
         }
     }
 }
@@ -49,6 +90,7 @@ impl MetricKind {
         match self {
             Self::Counter => "counter",
             Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of secrets in the arguments of calls and in outgoing data.
 
 use super::*;
+use crate::audit::{CanaryDirection, EventKind};
 use crate::command::{CommandProgram, CommandRequest, CommandTarget};
 use crate::needs::{CommandNeed, HostNeed};
 use crate::network::RequestTarget;
@@ -17,7 +18,9 @@ fn keeping(tools: Vec<Tool>, config: Value, answer: ApprovalAnswer) -> Bench {
     let snapshot = bench.pipeline.snapshot();
     let ports = PipelinePorts {
         vault: Arc::new(
-            Redactor::new().with_values([("KEPT", KEPT), ("OTHER", "another-value-of-mine")]),
+            Redactor::new()
+                .with_values([("KEPT", KEPT), ("OTHER", "another-value-of-mine")])
+                .with_canaries(["KEPT".to_owned()]),
         ),
         ..bench.pipeline.0.ports.clone()
     };
@@ -53,6 +56,7 @@ fn forms() -> Vec<String> {
         hex.to_uppercase(),
         hex,
         KEPT.replace('+', "%2B").replace('/', "%2f"),
+        KEPT.chars().rev().collect(),
         // In base64: alone, within other bytes, and without padding.
         "WHE3LXRSMm1WYjkrTHBXNC96eg==".to_owned(),
         "a2V5PVhxNy10UjJtVmI5K0xwVzQvenoK".to_owned(),
@@ -379,5 +383,108 @@ async fn secret_like_text_in_a_request_asks_first() {
                 sends.url, sends.header, sends.body
             );
         }
+    }
+}
+
+/// Returns the ways on which canaries were seen.
+fn alarms(bench: &Bench) -> Vec<CanaryDirection> {
+    let events = bench.audit.events.lock();
+    let alarms = events
+        .iter()
+        .filter(|event| event.event == EventKind::Canary);
+    alarms
+        .map(|event| {
+            assert_eq!(event.subject.as_deref(), Some("KEPT"));
+            assert!(!event.tool.is_empty() && !event.id.is_empty() && !event.ok);
+            event.direction.unwrap()
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn canary_in_arguments_and_results_raises_an_alarm_in_each_encoding() {
+    let quiet =
+        json!({"tools": {"mcp_tool": {"labels": {"acceptsUntrusted": true}, "approval": "allow"}}});
+    for form in forms() {
+        let bench = keeping(vec![of_server("files")], quiet.clone(), ApprovalAnswer::No);
+        let arguments = json!({ "text": form });
+        // An explanation is no attempt.
+        let _ = bench
+            .pipeline
+            .explain(call("mcp_tool", arguments.clone()))
+            .await;
+        assert!(alarms(&bench).is_empty());
+        bench.pipeline.call(call("mcp_tool", arguments)).await;
+        assert_eq!(alarms(&bench), [CanaryDirection::Arguments], "{form}");
+
+        let output = ToolOutput {
+            content: vec![Content::text(&format!("found: {form}"))],
+            ..ToolOutput::default()
+        };
+        let reads = with(
+            "reads",
+            Fake {
+                output,
+                ..Fake::default()
+            },
+        );
+        let bench = keeping(vec![reads], json!({}), ApprovalAnswer::No);
+        let outcome = bench.pipeline.call(call("reads", json!({}))).await;
+        assert!(outcome.is_ok() && !outcome.text().contains(&form));
+        assert_eq!(alarms(&bench), [CanaryDirection::Result], "{form}");
+    }
+    let other = json!({"text": "another-value-of-mine"});
+    let bench = keeping(vec![of_server("files")], quiet, ApprovalAnswer::No);
+    let outcome = bench.pipeline.call(call("mcp_tool", other)).await;
+    assert_eq!(code(&outcome), Some(ToolErrorCode::PolicyDenied));
+    assert!(alarms(&bench).is_empty(), "a real secret is no canary");
+}
+
+#[tokio::test]
+async fn canary_in_a_request_raises_an_alarm() {
+    let plain = || Sends {
+        url: "https://api.example/x".into(),
+        header: "fine".into(),
+        body: "words".into(),
+        chunk: 11,
+    };
+    for (sends, expected) in [
+        (plain(), vec![]),
+        (
+            Sends {
+                url: format!("https://api.example/?t={KEPT}"),
+                ..plain()
+            },
+            vec![CanaryDirection::Request],
+        ),
+        (
+            Sends {
+                header: KEPT.into(),
+                ..plain()
+            },
+            vec![CanaryDirection::Request],
+        ),
+        (
+            Sends {
+                body: format!("{} another-value-of-mine {KEPT}", "x".repeat(100)),
+                chunk: 4096,
+                ..plain()
+            },
+            vec![CanaryDirection::Request],
+        ),
+    ] {
+        let mut tool = tool("sample");
+        tool.definition.needs.hosts = vec![HostNeed {
+            host: "api.example".into(),
+            methods: vec!["POST".into()],
+            reason: String::new(),
+        }];
+        tool.granted = tool.definition.needs.clone();
+        tool.trust = ToolTrust::Trusted;
+        tool.backend = Arc::new(sends);
+        let bench = keeping(vec![tool], json!({}), ApprovalAnswer::Once);
+        let outcome = bench.pipeline.call(call("sample", json!({}))).await;
+        assert_eq!(outcome.is_ok(), expected.is_empty(), "{}", outcome.text());
+        assert_eq!(alarms(&bench), expected);
     }
 }
