@@ -5,11 +5,15 @@
 
 mod audit;
 mod connection;
+mod deployment;
 mod frames;
 mod init;
+mod jobs;
 mod names;
 mod node;
+mod objects;
 mod options;
+mod peers;
 mod permissions;
 mod pool;
 mod request;
@@ -23,12 +27,19 @@ pub use audit::{
     ClusterVerifyReport, LiveNodes, RecordedCall, RecordedOutcome, StreamExtent, WriterName,
 };
 pub use connection::{ClusterConnection, ClusterError};
+pub use deployment::{
+    DeployedFile, Deployment, DeploymentError, DeploymentInForce, DeploymentManifest,
+    DeploymentMirror, Deployments, MirrorChange, is_deployable,
+};
 pub use frames::RemoteToolList;
 pub use init::{ClusterFile, InitOptions, cluster_files};
+pub use jobs::{ClusterJobs, JobRunner};
 pub use node::{
     CallHold, ClusterNode, NodeDescription, NodeEntry, NodeRole, NodeView, NodeWorkspace,
 };
+pub use objects::{ComponentStore, OBJECT_SIZE_MAX, ObjectError};
 pub use options::ConnectionOptions;
+pub use peers::NatsPeers;
 pub use pool::{LabelRules, PoolOptions, RemoteTools, WorkerPool};
 pub use state::NatsState;
 pub use streams::CreatedStream;

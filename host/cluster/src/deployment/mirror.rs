@@ -1,0 +1,332 @@
+//! The copy of a deployment in a folder of a node.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mimir_core::shared_state::{
+    SharedStateHandle, StateArea, StateChange, StateRevision, StateWatch,
+};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::watch;
+
+use super::{
+    Deployment, DeploymentError, DeploymentInForce, DeploymentManifest, Deployments,
+    deployment_key, in_force_key, parse,
+};
+use crate::connection::ClusterConnection;
+use crate::objects::{ComponentStore, hex};
+
+/// File with the manifest of the copy.
+const STATE_FILE: &str = "deployment.json";
+
+/// Folder of the copy.
+const FILES: &str = "files";
+
+/// Interval at which a node reports the deployment in force, and the lifetime of a report.
+const REPORT_INTERVAL: Duration = Duration::from_secs(5);
+const REPORT_LIFETIME: Duration = Duration::from_secs(12);
+
+/// Pause before a deployment is copied again that could not be copied.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// A change of the copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MirrorChange {
+    /// No deployment is published, so the node uses its own files.
+    NotPublished,
+    /// This revision is in the folder.
+    InForce {
+        /// The revision.
+        revision: StateRevision,
+        /// The description.
+        manifest: Arc<DeploymentManifest>,
+    },
+    /// A newer revision could not be copied. The previous one, if any, stays in the folder.
+    Failed(String),
+}
+
+/// The manifest of the copy, as it is stored.
+#[derive(Serialize, Deserialize)]
+struct CopiedDeployment {
+    revision: StateRevision,
+    manifest: DeploymentManifest,
+}
+
+/// The copy of a workspace's deployment in a folder of this node, which follows each publication.
+pub struct DeploymentMirror {
+    folder: PathBuf,
+    changes: watch::Receiver<MirrorChange>,
+    node: watch::Sender<Option<String>>,
+}
+
+impl DeploymentMirror {
+    /// Copies the current deployment into `folder`, and later ones from then on. Returns when the current one is in the
+    /// folder. The folder must belong to the mirror alone: other files in it are deleted.
+    pub async fn start(
+        connection: ClusterConnection,
+        state: SharedStateHandle,
+        workspace: &str,
+        folder: PathBuf,
+    ) -> Result<Self, DeploymentError> {
+        let runtime = connection.runtime().clone();
+        let store = ComponentStore::new(connection);
+        let copy = MirrorTask {
+            deployments: Deployments::new(Arc::clone(&state), store),
+            state,
+            workspace: workspace.to_owned(),
+            files: folder.join(FILES),
+            folder: folder.clone(),
+        };
+        let events = copy.state.watch(StateArea::Deployment).await?;
+        let first = match copy.deployments.current(workspace).await? {
+            Some(deployment) => copy.apply(&deployment).await?,
+            None => MirrorChange::NotPublished,
+        };
+        let (sender, changes) = watch::channel(first);
+        let (node, reported) = watch::channel(None);
+        let reports = sender.subscribe();
+        runtime.spawn(async move {
+            tokio::select! {
+                () = copy.follow(events, &sender) => {}
+                () = report(&copy.state, &copy.workspace, reports, reported) => {}
+            }
+        });
+        Ok(Self {
+            folder,
+            changes,
+            node,
+        })
+    }
+
+    /// Returns the folder with the files of the deployment, which stands for `.mimir`, or `None` if none was published
+    /// when the mirror started.
+    pub fn files(&self) -> Option<PathBuf> {
+        match &*self.changes.borrow() {
+            MirrorChange::NotPublished => None,
+            _ => Some(self.folder.join(FILES)),
+        }
+    }
+
+    /// Returns a receiver of the changes.
+    pub fn changes(&self) -> watch::Receiver<MirrorChange> {
+        self.changes.clone()
+    }
+
+    /// Reports the deployment in force under the id of this node from now on.
+    pub fn report_as(&self, node: &str) {
+        self.node.send_replace(Some(node.to_owned()));
+    }
+}
+
+struct MirrorTask {
+    deployments: Deployments,
+    state: SharedStateHandle,
+    workspace: String,
+    folder: PathBuf,
+    files: PathBuf,
+}
+
+impl MirrorTask {
+    async fn follow(&self, mut events: Box<dyn StateWatch>, sender: &watch::Sender<MirrorChange>) {
+        let key = deployment_key(&self.workspace);
+        // A failed copy is tried again until a newer deployment replaces it.
+        let mut failed: Option<Deployment> = None;
+        loop {
+            let event = if failed.is_some() {
+                tokio::time::timeout(RETRY_DELAY, events.next()).await.ok()
+            } else {
+                Some(events.next().await)
+            };
+            let deployment = match event {
+                None => failed.take(),
+                Some(None) => return,
+                Some(Some(StateChange::Set(entry))) if entry.key == key => {
+                    match parse(&entry.value, entry.revision) {
+                        Ok(deployment) => Some(deployment),
+                        Err(error) => {
+                            failed = None;
+                            sender.send_replace(MirrorChange::Failed(error.to_string()));
+                            None
+                        }
+                    }
+                }
+                Some(Some(_)) => None,
+            };
+            let Some(deployment) = deployment else {
+                continue;
+            };
+            let is_known = matches!(
+                &*sender.borrow(),
+                MirrorChange::InForce { revision, .. } if *revision >= deployment.revision
+            );
+            if is_known {
+                continue;
+            }
+            match self.apply(&deployment).await {
+                Ok(change) => {
+                    failed = None;
+                    sender.send_replace(change);
+                }
+                Err(error) => {
+                    tracing::warn!(
+                        "cluster: deployment {} is not used: {error}",
+                        deployment.revision
+                    );
+                    sender.send_replace(MirrorChange::Failed(error.to_string()));
+                    failed = Some(deployment);
+                }
+            }
+        }
+    }
+
+    /// Makes the folder a copy of a deployment. Removed files go first, and settings come last.
+    async fn apply(&self, deployment: &Deployment) -> Result<MirrorChange, DeploymentError> {
+        let manifest = &deployment.manifest;
+        create_folder(&self.files)?;
+        let wanted: BTreeSet<PathBuf> = manifest
+            .files
+            .iter()
+            .map(|file| self.path(&file.path))
+            .collect();
+        // Everything is stored before anything changes.
+        let mut missing = Vec::new();
+        for file in &manifest.files {
+            let path = self.path(&file.path);
+            if file_digest(&path).as_deref() != Some(file.sha256.as_str()) {
+                let new = self.folder.join(format!("new-{}", file.sha256));
+                self.deployments.store.get_file(&file.sha256, &new).await?;
+                missing.push((new, path));
+            }
+        }
+        remove_others(&self.files, &wanted)?;
+        missing.sort_by_key(|(_, path)| path.parent() == Some(&self.files));
+        for (new, path) in missing {
+            if let Some(folder) = path.parent() {
+                create_folder(folder)?;
+            }
+            // Files with the same content share one stored copy.
+            let copied = std::fs::rename(&new, &path).or_else(|error| {
+                let same = manifest.files.iter().find_map(|file| {
+                    let other = self.path(&file.path);
+                    let is_same = new.ends_with(format!("new-{}", file.sha256));
+                    (is_same && other != path && other.is_file()).then_some(other)
+                });
+                match same {
+                    Some(same) => std::fs::copy(same, &path).map(drop),
+                    None => Err(error),
+                }
+            });
+            copied.map_err(|error| file_error(&path, error))?;
+        }
+        let copied = CopiedDeployment {
+            revision: deployment.revision,
+            manifest: manifest.clone(),
+        };
+        let state = self.folder.join(STATE_FILE);
+        let text = serde_json::to_vec(&copied)
+            .map_err(|error| DeploymentError::Invalid(error.to_string()))?;
+        std::fs::write(&state, text).map_err(|error| file_error(&state, error))?;
+        Ok(MirrorChange::InForce {
+            revision: deployment.revision,
+            manifest: Arc::new(manifest.clone()),
+        })
+    }
+
+    fn path(&self, relative: &str) -> PathBuf {
+        let mut path = self.files.clone();
+        path.extend(relative.split('/'));
+        path
+    }
+}
+
+/// Reports the deployment in force of a node until the mirror ends.
+async fn report(
+    state: &SharedStateHandle,
+    workspace: &str,
+    mut changes: watch::Receiver<MirrorChange>,
+    mut node: watch::Receiver<Option<String>>,
+) {
+    let mut in_force = None;
+    loop {
+        let error = match &*changes.borrow_and_update() {
+            MirrorChange::NotPublished => None,
+            MirrorChange::InForce { revision, .. } => {
+                in_force = Some(*revision);
+                None
+            }
+            MirrorChange::Failed(error) => Some(error.clone()),
+        };
+        let id = node.borrow_and_update().clone();
+        if let Some(id) = id {
+            let report = DeploymentInForce {
+                workspace: workspace.to_owned(),
+                revision: in_force,
+                error,
+            };
+            let key = in_force_key(&id);
+            if let Ok(value) = serde_json::to_vec(&report) {
+                let area = StateArea::Nodes;
+                let lifetime = Some(REPORT_LIFETIME);
+                // A report that cannot be written is written again later.
+                let _ = match state.get(area, &key).await {
+                    Ok(Some(entry)) => {
+                        state
+                            .update(area, &key, value, entry.revision, lifetime)
+                            .await
+                    }
+                    Ok(None) => state.create(area, &key, value, lifetime).await,
+                    Err(error) => Err(error),
+                };
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(REPORT_INTERVAL) => {}
+            changed = changes.changed() => if changed.is_err() { return },
+            changed = node.changed() => if changed.is_err() { return },
+        }
+    }
+}
+
+fn file_error(path: &Path, error: std::io::Error) -> DeploymentError {
+    DeploymentError::File {
+        path: path.display().to_string(),
+        error,
+    }
+}
+
+fn create_folder(folder: &Path) -> Result<(), DeploymentError> {
+    std::fs::create_dir_all(folder).map_err(|error| file_error(folder, error))
+}
+
+fn file_digest(path: &Path) -> Option<String> {
+    let is_file = path.symlink_metadata().is_ok_and(|meta| meta.is_file());
+    let content = std::fs::read(path).ok().filter(|_| is_file)?;
+    Some(hex(&Sha256::digest(content)))
+}
+
+/// Deletes all files below a folder that are not wanted, and folders that are empty then.
+fn remove_others(folder: &Path, wanted: &BTreeSet<PathBuf>) -> Result<(), DeploymentError> {
+    let entries = std::fs::read_dir(folder).map_err(|error| file_error(folder, error))?;
+    for entry in entries {
+        let path = entry.map_err(|error| file_error(folder, error))?.path();
+        let is_folder = path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
+        let removed = if is_folder {
+            remove_others(&path, wanted)?;
+            let is_wanted = wanted.iter().any(|file| file.starts_with(&path));
+            if is_wanted {
+                Ok(())
+            } else {
+                std::fs::remove_dir(&path)
+            }
+        } else if wanted.contains(&path) {
+            Ok(())
+        } else {
+            std::fs::remove_file(&path)
+        };
+        removed.map_err(|error| file_error(&path, error))?;
+    }
+    Ok(())
+}
