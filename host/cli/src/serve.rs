@@ -2,10 +2,12 @@
 
 mod listener;
 mod metrics;
+mod replica;
 mod streams;
 mod token;
 
 pub use listener::listen;
-pub use metrics::cache_metrics;
+pub use metrics::server_metrics;
+pub use replica::{ServerReplica, describe_node};
 pub use streams::StdioStreams;
 pub use token::{ServeToken, load_or_create};

@@ -45,8 +45,9 @@ const PLACEMENT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time for which a call waits for the worker of its session before it takes another one.
 const SESSION_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Maximum time between two attempts to find a worker.
+/// Time between two attempts to find a worker, unless a busy worker has stated another one.
 const PLACEMENT_RETRY: Duration = Duration::from_millis(50);
+const PLACEMENT_RETRY_MAX: Duration = Duration::from_millis(500);
 
 /// Maximum number of calls that wait for a worker.
 const MAX_WAITING: u32 = 1024;
@@ -103,6 +104,8 @@ struct Placement {
     /// The workers that have refused the call in this round.
     excluded: BTreeSet<String>,
     begun: Instant,
+    /// Time until busy workers are asked again.
+    retry: Duration,
     /// Number of workers that were lost with the call.
     lost: u32,
 }
@@ -184,6 +187,7 @@ impl PoolParts {
     fn is_worker(&self, node: &NodeEntry) -> bool {
         let workspace = node.workspace.as_ref();
         node.role == NodeRole::Worker
+            && node.tools.is_some()
             && workspace.is_some_and(|workspace| workspace.name == self.options.workspace)
     }
 
@@ -193,6 +197,7 @@ impl PoolParts {
             needs: self.needs(&call),
             excluded: BTreeSet::new(),
             begun: Instant::now(),
+            retry: PLACEMENT_RETRY,
             lost: 0,
         };
         let mut encoded = self.encode(&call, role);
@@ -203,7 +208,12 @@ impl PoolParts {
             drop(running);
             match end {
                 AttemptEnd::Outcome(outcome) => return Ok(*outcome),
-                AttemptEnd::Busy(_) | AttemptEnd::NotRun => {
+                AttemptEnd::Busy(retry_after) => {
+                    placement.retry = retry_after.min(PLACEMENT_RETRY_MAX);
+                    placement.excluded.insert(worker.id.clone());
+                    continue;
+                }
+                AttemptEnd::NotRun => {
                     placement.excluded.insert(worker.id.clone());
                     continue;
                 }
@@ -283,7 +293,7 @@ impl PoolParts {
                     return Err(messages::too_many_waiting(MAX_WAITING));
                 }
             }
-            let retry = deadline.min(now + PLACEMENT_RETRY);
+            let retry = deadline.min(now + placement.retry);
             tokio::select! {
                 () = ended => {}
                 _ = changes.changed() => {}

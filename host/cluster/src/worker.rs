@@ -95,8 +95,8 @@ struct CallTable {
 
 /// A call that the worker has accepted.
 struct ActiveCall {
-    /// Set when the call is to be stopped.
-    stop: watch::Sender<Option<StopReason>>,
+    /// Set when the call is to be stopped: its client has left, or the worker leaves.
+    stop: watch::Sender<bool>,
     answers: Arc<PendingAnswers>,
     /// The server of the client, once the call is decoded.
     front: Mutex<Option<FrontState>>,
@@ -115,15 +115,6 @@ struct AcceptedCall {
     /// The node id under which it was accepted.
     node: String,
     call: Arc<ActiveCall>,
-}
-
-/// Why a call is stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum StopReason {
-    /// The client no longer waits for it.
-    Cancelled,
-    /// The worker leaves.
-    Leaving,
 }
 
 /// Number of calls of a worker.
@@ -188,7 +179,7 @@ impl CallWorker {
         {
             return 0;
         }
-        let stopped = parts.stop_calls(|_| true, StopReason::Leaving);
+        let stopped = parts.stop_calls(|_| true);
         parts.wait_until_idle().await;
         stopped
     }
@@ -268,7 +259,7 @@ impl WorkerParts {
             return self.publish_later(reply.to_string(), &WorkerFrame::Busy { retry_after_ms });
         }
         let call = Arc::new(ActiveCall {
-            stop: watch::Sender::new(None),
+            stop: watch::Sender::new(false),
             answers: Arc::default(),
             front: Mutex::new(None),
         });
@@ -303,7 +294,7 @@ impl WorkerParts {
         match control {
             ControlMessage::Cancel { call } => match self.find(&call) {
                 Some(active) => {
-                    active.stop.send_replace(Some(StopReason::Cancelled));
+                    active.stop.send_replace(true);
                 }
                 None => self.calls.lock().ended.refuse(&call),
             },
@@ -380,17 +371,19 @@ impl WorkerParts {
                     _ => false,
                 }
             };
-            self.stop_calls(is_gone, StopReason::Cancelled);
+            self.stop_calls(is_gone);
         }
     }
 
     /// Stops the calls that `selects` returns true for. Returns their number.
-    fn stop_calls(&self, selects: impl Fn(&ActiveCall) -> bool, reason: StopReason) -> usize {
+    fn stop_calls(&self, selects: impl Fn(&ActiveCall) -> bool) -> usize {
         let table = self.calls.lock();
-        let selected = table.running.values().filter(|call| selects(call));
-        selected
-            .map(|call| call.stop.send_replace(Some(reason)))
-            .count()
+        let mut count = 0;
+        for call in table.running.values().filter(|call| selects(call)) {
+            call.stop.send_replace(true);
+            count += 1;
+        }
+        count
     }
 
     async fn wait_until_idle(&self) {

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use mimir_core::config::McpOauthSettings;
 
+use super::ReplicaArgs;
+use crate::log_output::LogFormat;
+
 /// Arguments of `mimir serve`.
 #[derive(Debug, Default, PartialEq, Args)]
 pub struct ServeArgs {
@@ -15,6 +18,9 @@ pub struct ServeArgs {
     /// Serve only the tools of the components in this folder, such as that of an exported bundle
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub tools_from: Option<PathBuf>,
+    /// Format of messages on stderr [default: text, or json with MIMIR_LOG_FORMAT=json]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub log_format: Option<LogFormat>,
     /// Require a bearer token on loopback addresses, too; on other addresses it is always required
     #[arg(long, requires = "http", conflicts_with = "issuer")]
     pub token: bool,
@@ -50,6 +56,8 @@ pub struct ServeArgs {
     /// A scope that every token must have
     #[arg(long = "scope", value_name = "SCOPE", requires = "issuer", value_parser = scope)]
     pub scopes: Vec<String>,
+    #[command(flatten, next_help_heading = "Cluster")]
+    pub replica: ReplicaArgs,
 }
 
 /// Parses a reference to a stored secret. A secret itself would be visible in the list of processes.

@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use mimir_core::audit::{AuditEvent, AuditSink as _, EventKind};
-use mimir_core::{ToolError, ToolErrorCode};
+use mimir_core::audit::{AuditEvent, EventKind};
+use mimir_core::{Pipeline, ToolError, ToolErrorCode};
 use mimir_mcp::{
     ApprovalOptions, HttpOptions, IdentityOptions, LoginRecorder, SkillSource, ToolServer,
     UserLoginOutcome,
@@ -18,9 +18,9 @@ use crate::args::{GlobalOptions, ServeArgs};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::workspace_option::always_name_workspace;
 use crate::output::{BAD, note, outcome, stderr_queue, styled};
-use crate::serve::{ServeToken, StdioStreams, listen, load_or_create};
+use crate::serve::{ServeToken, ServerReplica, StdioStreams, listen, load_or_create};
 use crate::terminal::remote_approver;
-use mimir::live_setup::{CHECK_INTERVAL, LiveSetup, PipelineUpdater};
+use mimir::live_setup::{CHECK_INTERVAL, LiveSetup, PipelineUpdater, SetupUpdate};
 use mimir::servers;
 use mimir::setup::HostSetup;
 use mimir::skills::SkillResourceSource;
@@ -56,14 +56,22 @@ async fn stdio(
         line,
     } = StdioStreams::take_stdio()?;
     let setup = find_setup(globals, args).await?;
+    let (setup, replica) = ServerReplica::join(setup, &args.replica).await?;
     let refresh = spawn_refresh(&setup);
     // If this fails, each call reports that it cannot be recorded.
     let _ = setup.workspace.make_state();
     let mut live = tokio::select! {
         live = start_live(setup) => live?,
-        signal = interrupts.wait() => return Ok(ended_by(signal)),
+        signal = interrupts.wait() => {
+            leave(replica.as_ref()).await;
+            return Ok(ended_by(signal));
+        }
     };
-    let (server, updater) = build_server(&live, refresh);
+    let ServedTools {
+        server,
+        updater,
+        pipeline,
+    } = build_server(&live, refresh, replica.as_ref());
     let exit = Mutex::new(ExitReason::Done);
     let stop = async {
         tokio::select! {
@@ -73,11 +81,14 @@ async fn stdio(
             () = line.hung_up() => {}
         }
     };
-    let follow = keep_updated(&mut live, &updater, &server);
+    let follow = keep_updated(&mut live, &updater, &server, replica.as_ref());
+    let follow_tools = follow_remote_tools(replica.as_ref(), &pipeline, &server);
     let ended = tokio::select! {
         ended = server.serve(reader, writer, stop) => ended,
         followed = follow => return followed.map(|()| ExitReason::Done),
+        () = follow_tools => Ok(()),
     };
+    leave(replica.as_ref()).await;
     ended.map_err(ToolError::execution)?;
     Ok(exit.into_inner())
 }
@@ -115,7 +126,9 @@ async fn http(
     mut interrupts: InterruptListener,
 ) -> CommandResult {
     stderr_queue::detach_stderr();
-    let setup = find_setup(globals, &args).await?;
+    let setup = find_setup(globals, &args).await?.with_metrics();
+    let (setup, replica) = ServerReplica::join(setup, &args.replica).await?;
+    let drain_timeout = args.replica.drain_timeout;
     let refresh = spawn_refresh(&setup);
     if args.issuer.is_none() && !setup.settings.config.roles.is_empty() {
         note("`roles` of the settings are not applied: users have groups only with --issuer");
@@ -130,10 +143,20 @@ async fn http(
     let _ = setup.workspace.make_state();
     let mut live = tokio::select! {
         live = start_live(setup) => live?,
-        signal = interrupts.wait() => return Ok(ended_by(signal)),
+        signal = interrupts.wait() => {
+            leave(replica.as_ref()).await;
+            return Ok(ended_by(signal));
+        }
     };
-    options.extra_metrics = Some(crate::serve::cache_metrics(live.host()));
-    let (server, updater) = build_server(&live, refresh);
+    options.extra_metrics = Some(crate::serve::server_metrics(live.host()));
+    if let Some(replica) = &replica {
+        options.readiness = replica.readiness(live.setup());
+    }
+    let ServedTools {
+        server,
+        updater,
+        pipeline,
+    } = build_server(&live, refresh, replica.as_ref());
     let http = server.http(options)?;
     if http.lacks_login_links() {
         note(
@@ -148,9 +171,19 @@ async fn http(
     let serve = listen(listener, router, async {
         let _ = is_stopped.await;
     });
-    let follow = keep_updated(&mut live, &updater, &server);
+    let follow = keep_updated(&mut live, &updater, &server, replica.as_ref());
+    let follow_tools = follow_remote_tools(replica.as_ref(), &pipeline, &server);
     let ended = async {
         *exit.lock() = ended_by(interrupts.wait().await);
+        if let Some(replica) = &replica {
+            // Other servers take over, so that running calls may end.
+            http.begin_drain();
+            replica.begin_drain();
+            tokio::select! {
+                () = server.wait_until_idle(drain_timeout) => {}
+                _ = interrupts.wait() => {}
+            }
+        }
         http.close(SHUTDOWN_TIMEOUT).await;
         let _ = stopped.send(());
         tokio::time::sleep(SHUTDOWN_TIMEOUT).await;
@@ -158,9 +191,37 @@ async fn http(
     tokio::select! {
         () = serve => {}
         followed = follow => followed?,
+        () = follow_tools => {}
         () = ended => {}
     }
+    leave(replica.as_ref()).await;
     Ok(exit.into_inner())
+}
+
+/// Leaves the cluster, if the server has joined one.
+async fn leave(replica: Option<&ServerReplica>) {
+    if let Some(replica) = replica {
+        replica.leave().await;
+    }
+}
+
+/// Follows the tools of the workers, if calls run on workers. Never returns otherwise.
+async fn follow_remote_tools(
+    replica: Option<&ServerReplica>,
+    pipeline: &Pipeline,
+    server: &ToolServer,
+) {
+    let Some((replica, mut tools)) = replica.and_then(|replica| Some((replica, replica.tools()?)))
+    else {
+        return std::future::pending().await;
+    };
+    // The pipeline may have been created before the workers have listed their tools.
+    tools.mark_changed();
+    while tools.changed().await.is_ok() {
+        tools.mark_unchanged();
+        replica.update_tools(pipeline);
+        server.refresh();
+    }
 }
 
 /// Maps the signal that ended the server to an exit reason. SIGTERM is the usual way to stop a server, so it counts as
@@ -211,6 +272,8 @@ fn options(setup: &HostSetup, ip: IpAddr, args: &ServeArgs) -> CommandResult<Htt
         identity: None,
         login_recorder: Some(login_recorder(setup)),
         extra_metrics: None,
+        readiness: Vec::new(),
+        replicas: None,
     })
 }
 
@@ -256,12 +319,33 @@ fn login_recorder(setup: &HostSetup) -> LoginRecorder {
     })
 }
 
-/// Creates a server for the current tools, and the updater of its pipeline and of the bundles of teams.
-fn build_server(live: &LiveSetup, refresh: TeamRefresh) -> (ToolServer, PipelineUpdater) {
+/// A server, its pipeline, and the updater of the pipeline and of the bundles of teams.
+struct ServedTools {
+    server: ToolServer,
+    updater: PipelineUpdater,
+    pipeline: Pipeline,
+}
+
+/// Creates a server for the current tools.
+fn build_server(
+    live: &LiveSetup,
+    refresh: TeamRefresh,
+    replica: Option<&ServerReplica>,
+) -> ServedTools {
     let setup = live.setup();
-    let pipeline = setup.pipeline(live.snapshot(), remote_approver(setup.component_folder()));
+    let remote = replica.and_then(ServerReplica::remote);
+    let components = match remote {
+        Some(_) => None,
+        None => setup.component_folder(),
+    };
+    let mut snapshot = live.snapshot();
+    if let Some(replica) = replica {
+        replica.apply_tools(&mut snapshot);
+    }
+    let pipeline = setup.pipeline_with_remote(snapshot, remote_approver(components), remote);
+    setup.share_questions(&pipeline);
     let approval_options = ApprovalOptions {
-        next: remote_approver(setup.component_folder()),
+        next: remote_approver(components),
         timeout: Some(setup.approval_timeout()),
         clock: Arc::new(SystemClock),
     };
@@ -275,9 +359,13 @@ fn build_server(live: &LiveSetup, refresh: TeamRefresh) -> (ToolServer, Pipeline
     )
     .waiting_for(live.described())
     .with_skills(Arc::clone(&skills) as Arc<dyn SkillSource>);
-    let mut updater = PipelineUpdater::new(pipeline, live).with_skills(skills);
+    let mut updater = PipelineUpdater::new(pipeline.clone(), live).with_skills(skills);
     updater.refresh_teams(refresh);
-    (server, updater)
+    ServedTools {
+        server,
+        updater,
+        pipeline,
+    }
 }
 
 /// Applies changes of tools, rules and grants to a server while it runs.
@@ -285,8 +373,12 @@ async fn keep_updated(
     live: &mut LiveSetup,
     updater: &PipelineUpdater,
     server: &ToolServer,
+    replica: Option<&ServerReplica>,
 ) -> CommandResult<()> {
-    let apply = |setup: &HostSetup, update| {
+    let apply = |setup: &HostSetup, mut update| {
+        if let (Some(replica), SetupUpdate::Snapshot { snapshot, .. }) = (replica, &mut update) {
+            replica.apply_tools(snapshot);
+        }
         updater.apply_update(setup, update);
         server.refresh();
         Ok(())

@@ -12,7 +12,7 @@ use super::PoolParts;
 use super::replies::Reply;
 use crate::frames::{self, ControlMessage, PartJoiner, RemoteToolList};
 use crate::names;
-use crate::node::{NodeEntry, NodeRole};
+use crate::node::NodeEntry;
 
 /// Time within which a worker lists its tools.
 const LIST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -88,14 +88,9 @@ impl PoolParts {
     /// Returns a worker with other tools than those known. If workers differ, those of most workers count.
     fn find_new_tools(&self) -> Option<Arc<NodeEntry>> {
         let nodes = self.node.nodes().list();
-        let is_candidate = |node: &&Arc<NodeEntry>| {
-            let workspace = node.workspace.as_ref();
-            node.role == NodeRole::Worker
-                && workspace.is_some_and(|workspace| workspace.name == self.options.workspace)
-        };
         let mut digests: BTreeMap<&str, (u32, &Arc<NodeEntry>)> = BTreeMap::new();
-        for node in nodes.iter().filter(is_candidate) {
-            let digest = node.tools.as_deref()?;
+        for node in nodes.iter().filter(|node| self.is_worker(node)) {
+            let digest = node.tools.as_deref().unwrap_or_default();
             digests.entry(digest).or_insert((0, node)).0 += 1;
         }
         let (digest, (_, worker)) = digests.into_iter().max_by_key(|(_, (count, _))| *count)?;

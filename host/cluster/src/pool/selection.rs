@@ -54,7 +54,10 @@ pub(super) fn select(
 ) -> Result<Arc<NodeEntry>, SelectionError> {
     let is_of_workspace = |worker: &&Arc<NodeEntry>| {
         let named = worker.workspace.as_ref();
-        worker.role == NodeRole::Worker && named.is_some_and(|named| named.name == workspace)
+        // A worker describes its tools as soon as it accepts calls.
+        worker.role == NodeRole::Worker
+            && worker.tools.is_some()
+            && named.is_some_and(|named| named.name == workspace)
     };
     let of_workspace: Vec<&Arc<NodeEntry>> = workers.iter().filter(is_of_workspace).collect();
     if of_workspace.is_empty() {
@@ -175,7 +178,7 @@ mod tests {
             capacity: 2,
             in_flight: 0,
             draining: false,
-            tools: None,
+            tools: Some("tools".to_owned()),
             recorded: 0,
         }
     }

@@ -9,12 +9,12 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use mimir_core::call::CallObserver;
 use mimir_core::wire::OutcomeMessage;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::ended_calls::EndedCall;
 use super::observer::{CallSlot, FrameQueue, WorkerObserver};
-use super::{AcceptedCall, ActiveCall, FrontState, StopReason, WorkerParts};
+use super::{AcceptedCall, ActiveCall, FrontState, WorkerParts};
 use crate::frames::{self, HEARTBEAT, WorkerCall, WorkerFrame};
 
 /// Time after which the first frame is sent. Most calls have ended until then, and need one frame only.
@@ -26,7 +26,7 @@ const MAX_BATCH: usize = 64;
 /// The end of a run.
 enum RunEnd {
     Done(Box<OutcomeMessage>),
-    Stopped(StopReason),
+    Stopped,
     /// Another process has closed the node.
     Closed,
 }
@@ -106,7 +106,7 @@ impl Drop for QueuePlace<'_> {
 async fn finish(worker: &WorkerParts, reply: &str, end: RunEnd, mut last: Vec<WorkerFrame>) {
     let (frame, ended) = match end {
         RunEnd::Done(outcome) => (WorkerFrame::Done(outcome), None),
-        RunEnd::Stopped(_) => (WorkerFrame::Stopped, Some(EndedCall::Stopped)),
+        RunEnd::Stopped => (WorkerFrame::Stopped, Some(EndedCall::Stopped)),
         RunEnd::Closed => (WorkerFrame::Closed, Some(EndedCall::Closed)),
     };
     last.push(frame);
@@ -150,7 +150,7 @@ impl ForwardedFrames<'_> {
                     };
                 }
                 () = &mut closed => break RunEnd::Closed,
-                reason = wait_for_stop(&mut stop) => break RunEnd::Stopped(reason),
+                () = wait_for_stop(&mut stop) => break RunEnd::Stopped,
                 Some(frame) = self.frames.recv() => {
                     let batch = self.batch(Some(frame));
                     let encoded = self.worker.encode(&batch);
@@ -185,11 +185,9 @@ impl ForwardedFrames<'_> {
     }
 }
 
-async fn wait_for_stop(stop: &mut tokio::sync::watch::Receiver<Option<StopReason>>) -> StopReason {
-    let reason = stop.wait_for(Option::is_some).await.map(|reason| *reason);
+async fn wait_for_stop(stop: &mut watch::Receiver<bool>) {
     // The sender lives as long as the call.
-    match reason {
-        Ok(reason) => reason.unwrap_or(StopReason::Cancelled),
-        Err(_) => std::future::pending().await,
+    if stop.wait_for(|stopped| *stopped).await.is_err() {
+        std::future::pending::<()>().await;
     }
 }

@@ -52,12 +52,15 @@ impl CallSlot {
     }
 }
 
+/// The answers of a client to requests of an upstream server.
+type UpstreamAnswers = Result<Vec<Value>, ToolError>;
+
 /// Answers that the client of a call still has to give.
 #[derive(Default)]
 pub(super) struct PendingAnswers {
     next: AtomicU64,
     approvals: Mutex<HashMap<u64, oneshot::Sender<ApprovalAnswer>>>,
-    upstream: Mutex<HashMap<u64, oneshot::Sender<Result<Vec<Value>, ToolError>>>>,
+    upstream: Mutex<HashMap<u64, oneshot::Sender<UpstreamAnswers>>>,
 }
 
 impl PendingAnswers {
@@ -69,7 +72,7 @@ impl PendingAnswers {
     }
 
     /// Passes answers to the upstream requests with this id.
-    pub(super) fn answer_upstream(&self, id: u64, answers: Result<Vec<Value>, ToolError>) {
+    pub(super) fn answer_upstream(&self, id: u64, answers: UpstreamAnswers) {
         if let Some(asker) = self.upstream.lock().remove(&id) {
             let _ = asker.send(answers);
         }

@@ -57,7 +57,7 @@ fn description(role: NodeRole, capacity: u32) -> NodeDescription {
         }),
         labels: Default::default(),
         capacity,
-        tools: None,
+        tools: Some("none".to_owned()),
     }
 }
 

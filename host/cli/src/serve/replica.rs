@@ -1,0 +1,170 @@
+//! A server as one of several in a cluster, whose calls may run on workers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use mimir::cluster::{ClusterMembership, cluster_error, workspace_name};
+use mimir::process_identity::machine_name;
+use mimir::setup::HostSetup;
+use mimir::workspace_facts::workspace_facts;
+use mimir_cluster::{
+    NodeDescription, NodeRole, NodeWorkspace, PoolOptions, RemoteTools, WorkerPool,
+};
+use mimir_core::Pipeline;
+use mimir_core::pipeline::PipelineSnapshot;
+use mimir_core::remote_pipeline::RemotePipeline;
+use mimir_mcp::ReadinessCheck;
+use tokio::sync::watch;
+
+use crate::args::ReplicaArgs;
+use crate::exit::{CommandFailure, CommandResult};
+use crate::output::note;
+
+/// The membership of a server in a cluster.
+#[derive(Clone)]
+pub struct ServerReplica {
+    membership: Arc<ClusterMembership>,
+    pool: Option<WorkerPool>,
+}
+
+/// Returns the description of this process for a cluster, without labels, capacity and tools.
+pub fn describe_node(setup: &HostSetup, role: NodeRole, name: Option<&str>) -> NodeDescription {
+    let workspace = &setup.workspace;
+    let repository = workspace.repository_root().unwrap_or(workspace.root());
+    NodeDescription {
+        role,
+        host: machine_name(),
+        workspace: Some(NodeWorkspace {
+            name: workspace_name(workspace, name),
+            facts: workspace_facts(Some(repository)),
+        }),
+        labels: BTreeMap::new(),
+        capacity: 0,
+        tools: None,
+    }
+}
+
+impl ServerReplica {
+    /// Joins the cluster that the options name, if they do. Returns the setup for the server.
+    pub async fn join(
+        setup: HostSetup,
+        args: &ReplicaArgs,
+    ) -> CommandResult<(HostSetup, Option<Self>)> {
+        let Some(options) = args.cluster.connection()? else {
+            let option = match (args.pool, &args.workspace_name) {
+                (true, _) => "--pool",
+                (false, Some(_)) => "--workspace-name",
+                (false, None) => return Ok((setup, None)),
+            };
+            return Err(CommandFailure::usage(format!(
+                "{option} needs a cluster: name its servers with --nats URL, or set MIMIR_NATS"
+            )));
+        };
+        let description = describe_node(&setup, NodeRole::Front, args.workspace_name.as_deref());
+        let membership = ClusterMembership::join(options, description, &setup.user_dirs).await?;
+        let membership = Arc::new(membership);
+        let setup = setup.in_cluster(Arc::clone(&membership));
+        if !args.pool {
+            let replica = Self {
+                membership,
+                pool: None,
+            };
+            replica.announce("runs its calls itself");
+            return Ok((setup, Some(replica)));
+        }
+        let options = PoolOptions {
+            workspace: membership.workspace().to_owned(),
+            allow_any_content: args.workspace_any_content,
+            labels: Arc::new(|_| BTreeMap::new()),
+        };
+        let (connection, node) = (membership.connection(), membership.node());
+        let pool = WorkerPool::start(connection.clone(), node.clone(), options).await;
+        let replica = Self {
+            pool: Some(pool.map_err(cluster_error)?),
+            membership,
+        };
+        replica.announce("runs its calls on workers");
+        Ok((setup.without_tools(), Some(replica)))
+    }
+
+    fn announce(&self, manner: &str) {
+        note(format_args!(
+            "server {} of the workspace `{}` in the cluster {} {manner}",
+            self.membership.node().id(),
+            self.membership.workspace(),
+            self.membership.connection().servers()
+        ));
+    }
+
+    /// Returns the pool, for the pipeline.
+    pub fn remote(&self) -> Option<Arc<dyn RemotePipeline>> {
+        let pool = self.pool.clone()?;
+        Some(Arc::new(pool))
+    }
+
+    /// Puts the tools of the workers into a snapshot, if calls run on workers.
+    pub fn apply_tools(&self, snapshot: &mut PipelineSnapshot) {
+        if let Some(pool) = &self.pool {
+            let tools = pool.tools();
+            let tools = tools.borrow();
+            snapshot.registry = tools
+                .as_ref()
+                .map(RemoteTools::registry)
+                .unwrap_or_default();
+        }
+    }
+
+    /// Returns the tools of the workers, and their changes. `None` if this process runs the calls.
+    pub fn tools(&self) -> Option<watch::Receiver<Option<RemoteTools>>> {
+        Some(self.pool.as_ref()?.tools())
+    }
+
+    /// Replaces the tools of a pipeline by the current ones of the workers.
+    pub fn update_tools(&self, pipeline: &Pipeline) {
+        let mut snapshot = PipelineSnapshot {
+            policy: pipeline.snapshot().policy.clone(),
+            ..PipelineSnapshot::default()
+        };
+        self.apply_tools(&mut snapshot);
+        pipeline.replace(snapshot);
+    }
+
+    /// Returns the conditions under which the server can take calls.
+    pub fn readiness(&self, setup: &HostSetup) -> Vec<ReadinessCheck> {
+        let connection = self.membership.connection().clone();
+        let switch = self.membership.switch();
+        let audit = setup.audit();
+        let mut checks = vec![
+            ReadinessCheck::new("state", move || {
+                let is_connected = connection.is_connected();
+                is_connected
+                    .then_some(())
+                    .ok_or("the cluster cannot be reached")
+            }),
+            ReadinessCheck::new("audit", move || {
+                audit.ready().map_err(|_| "the audit log cannot be written")
+            }),
+            ReadinessCheck::new("switch", move || match switch.stopped() {
+                None => Ok(()),
+                Some(_) => Err("all calls are stopped"),
+            }),
+        ];
+        if let Some(pool) = self.pool.clone() {
+            checks.push(ReadinessCheck::new("workers", move || {
+                let has_workers = pool.workers() > 0;
+                has_workers.then_some(()).ok_or("no worker is running")
+            }));
+        }
+        checks
+    }
+
+    /// Tells the other processes that this one takes no further calls.
+    pub fn begin_drain(&self) {
+        self.membership.node().set_draining(true);
+    }
+
+    /// Leaves the cluster, after the last call has ended.
+    pub async fn leave(&self) {
+        self.membership.node().shut_down().await;
+    }
+}
