@@ -158,9 +158,9 @@ fn describe_lines(lines: &[&RecordLine]) -> String {
     format!("[{}]", lines.collect::<Vec<_>>().join("; "))
 }
 
-/// Returns true if an answer says that the call was refused because no record could be written.
-fn is_refused_without_record(answer: &ClientAnswer) -> bool {
-    matches!(answer, ClientAnswer::Failed { code, may_have_run: false, .. } if code == "UNAVAILABLE")
+/// Returns true if an answer may mean that no record could be written.
+fn is_unavailable(answer: &ClientAnswer) -> bool {
+    matches!(answer, ClientAnswer::Failed { code, .. } if code == "UNAVAILABLE")
 }
 
 fn answers_are_on_record(facts: &RunFacts<'_>, broken: &mut Vec<BrokenPromise>) {
@@ -168,8 +168,11 @@ fn answers_are_on_record(facts: &RunFacts<'_>, broken: &mut Vec<BrokenPromise>) 
         let outcomes = facts.outcomes(attempt);
         let code = match &attempt.answer {
             ClientAnswer::Done { .. } => None,
-            // The outcome was recorded, and its content lost with a process.
-            ClientAnswer::Failed { recorded: true, .. } if !outcomes.is_empty() => continue,
+            // The outcome was recorded, and its content lost with a process; or the call was still running at a worker
+            // that did not answer.
+            ClientAnswer::Failed {
+                may_have_run: true, ..
+            } if outcomes.len() == 1 => continue,
             ClientAnswer::Failed { code, .. } => Some(code.as_str()),
             ClientAnswer::Rejected(_) | ClientAnswer::Unknown(_) => {
                 // Nothing was promised to the client; what ran is on record all the same.
@@ -185,7 +188,7 @@ fn answers_are_on_record(facts: &RunFacts<'_>, broken: &mut Vec<BrokenPromise>) 
                 continue;
             }
         };
-        if outcomes.is_empty() && is_refused_without_record(&attempt.answer) {
+        if outcomes.is_empty() && is_unavailable(&attempt.answer) {
             continue;
         }
         let matching = outcomes.iter().filter(|line| match code {
@@ -283,6 +286,16 @@ fn calls_ran_at_most_once(facts: &RunFacts<'_>, broken: &mut Vec<BrokenPromise>)
             .iter()
             .filter(|attempt| !facts.announced(attempt).is_empty())
         {
+            let denies = |line: &&&RecordLine| {
+                line.code.as_deref() == Some("UNAVAILABLE") && !line.may_have_run
+            };
+            if let Some(line) = facts.outcomes(attempt).iter().find(denies) {
+                let text = format!(
+                    "{operation} had an effect, but its record does not say that it may have run: {}",
+                    describe_lines(&[line])
+                );
+                report(broken, Promise::OneRun, text);
+            }
             if facts.outcomes(attempt).is_empty() {
                 let text = format!(
                     "{operation} had an effect, but has no outcome on record: {}",

@@ -156,6 +156,8 @@ pub struct RecordLine {
     pub ok: bool,
     /// The error code.
     pub code: Option<String>,
+    /// True if the record says that a failed call may have run.
+    pub may_have_run: bool,
     /// Time in milliseconds since 1970.
     pub time_ms: u64,
     /// The detail, for messages.
@@ -189,6 +191,7 @@ impl RecordLine {
             tool: text_of("tool"),
             ok: value["ok"].as_bool().unwrap_or_default(),
             code: value["code"].as_str().map(str::to_owned),
+            may_have_run: value["mayHaveRun"] == true,
             time_ms: parse_time(&text_of("time")).unwrap_or_default(),
             detail: text_of("detail"),
             is_nested: value["parent"].is_string(),

@@ -15,6 +15,7 @@ mod figures;
 mod harness;
 mod planted;
 mod stores;
+mod switch;
 
 /// Time until the writers of lost nodes are closed, and until processes answer again.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -148,7 +149,17 @@ fn assert_clean(history: &RunHistory, cluster: &ClusterDeployment, faults: &[Str
     }
     if let Some(folder) = std::env::var_os("MIMIR_TEST_REPORT") {
         let folder = std::path::PathBuf::from(folder);
-        let text = format!("{broken:#?}\n{history:#?}\n{}", faults.join("\n"));
+        let mut lines: Vec<String> = broken.iter().map(ToString::to_string).collect();
+        lines.extend(faults.iter().cloned());
+        lines.extend(
+            history
+                .attempts
+                .iter()
+                .map(|attempt| format!("{attempt:?}")),
+        );
+        lines.extend(history.record.iter().map(|line| format!("{line:?}")));
+        lines.extend(history.effects.iter().map(|effect| format!("{effect:?}")));
+        let text = lines.join("\n");
         let _ = std::fs::create_dir_all(&folder);
         let _ = std::fs::write(folder.join("history.txt"), text);
         cluster.copy_logs(&folder);

@@ -42,6 +42,7 @@ impl HistoryBuilder {
             tool: attempt.tool.name().to_owned(),
             ok: kind == RecordKind::Outcome && code.is_none(),
             code: code.map(str::to_owned),
+            may_have_run: code == Some("UNAVAILABLE"),
             time_ms: attempt.start_ms,
             detail: String::new(),
             is_nested: false,
@@ -236,6 +237,19 @@ fn run_after_a_refusal_that_excluded_it_is_found() {
         .line("w1", RecordKind::Announced, None)
         .line("w1", RecordKind::Outcome, Some("UNAVAILABLE"))
         .effect("w1");
+    assert_eq!(builder.broken(), [Promise::OneRun]);
+}
+
+#[test]
+fn effect_whose_record_excludes_a_run_is_found() {
+    let mut builder = clean();
+    builder
+        .attempt(TestTool::Effect, "x", failed("UNAVAILABLE", true))
+        .line("w1", RecordKind::Announced, None)
+        .line("w1", RecordKind::Outcome, Some("UNAVAILABLE"))
+        .effect("w1");
+    assert_eq!(builder.broken(), []);
+    builder.history.record.last_mut().unwrap().may_have_run = false;
     assert_eq!(builder.broken(), [Promise::OneRun]);
 }
 
