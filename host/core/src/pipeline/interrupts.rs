@@ -4,9 +4,11 @@
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use serde_json::json;
+use tokio::sync::Notify;
 
 use crate::backend::BoxFuture;
 use crate::call_switch::{CallSwitch, StopNotice};
@@ -14,6 +16,7 @@ use crate::error::{ToolError, ToolErrorCode};
 use crate::needs::Needs;
 use crate::tool::{Tool, ToolSource};
 
+use super::call_recorder::CallRecorder;
 use super::{PipelineSnapshot, StageContext};
 
 /// Runs `work`, unless the switch stops all calls before or meanwhile. Registers with the switch only if the work does
@@ -103,6 +106,8 @@ pub(super) enum LostRights {
     },
     /// The grant of the plugin was revoked.
     Revoked,
+    /// The plugin has a grant with fewer rights.
+    Reduced,
 }
 
 impl LostRights {
@@ -114,6 +119,7 @@ impl LostRights {
             }
             Self::Denied { text, source } => format!("{text} ({source})"),
             Self::Revoked => "its grant was revoked during the call".to_owned(),
+            Self::Reduced => "a part of its permissions was revoked during the call".to_owned(),
         }
     }
 
@@ -125,6 +131,26 @@ impl LostRights {
                 tool.trust_argument()
             )
         })
+    }
+}
+
+impl LostRights {
+    /// Creates the error of a running call that was stopped. `may_have_run` is true if its tool had started, and may have
+    /// changed something.
+    fn into_error(self, tool: &Tool, may_have_run: bool) -> ToolError {
+        let code = match self {
+            Self::Denied { .. } => ToolErrorCode::PolicyDenied,
+            _ => ToolErrorCode::PermissionDenied,
+        };
+        let (name, why) = (tool.name(), self.describe());
+        let error = if may_have_run {
+            let message =
+                format!("the call of `{name}` was stopped, and may have taken effect: {why}");
+            ToolError::new(code, message).with_details(json!({"mayHaveRun": true}))
+        } else {
+            ToolError::new(code, format!("the call of `{name}` was stopped: {why}"))
+        };
+        error.with_remedies(self.remedy(tool))
     }
 }
 
@@ -155,93 +181,110 @@ pub(super) fn current_rights(
     Ok((Arc::clone(current), rights))
 }
 
+/// The changes of the tools and rules of a pipeline.
+#[derive(Default)]
+pub(super) struct SnapshotChanges {
+    count: AtomicU64,
+    changed: Notify,
+}
+
+impl SnapshotChanges {
+    /// Returns the number of changes so far.
+    pub(super) fn count(&self) -> u64 {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Reports a change to all running calls.
+    pub(super) fn report(&self) {
+        self.count.fetch_add(1, Ordering::Release);
+        self.changed.notify_waiters();
+    }
+}
+
 /// Runs the tool of a call until it completes, or until the tools and rules no longer permit it. `equivalent` is the tool
-/// with the same effect, if there is one.
+/// with the same effect, if there is one. Waits for changes only if the work does not complete at once.
 pub(super) async fn until_revoked<F: Future>(
     stage: &StageContext<'_>,
     tool: &Tool,
     equivalent: Option<&Tool>,
+    recorder: &CallRecorder,
     mut work: Pin<&mut F>,
 ) -> Result<F::Output, ToolError> {
-    let replaced = &stage.pipeline.0.replaced;
-    let mut notified = pin!(replaced.notified());
-    let mut checked = Arc::clone(stage.snapshot);
+    let check_changes = |checked: &mut u64| {
+        let checked = check_changes(stage, tool, equivalent, checked);
+        checked.map_err(|lost| lost.into_error(tool, recorder.may_have_run()))
+    };
+    let changes = &stage.pipeline.0.replaced;
+    let mut checked = stage.changes;
+    let mut notified = pin!(changes.changed.notified());
     let mut is_waiting = false;
     std::future::poll_fn(move |cx: &mut Context<'_>| {
-        if is_waiting {
-            while notified.as_mut().poll(cx).is_ready() {
-                notified.set(replaced.notified());
-                check_rights(stage, tool, equivalent, &mut checked)?;
-            }
+        // A change that was made while the call waited for a person or a slot counts, too.
+        check_changes(&mut checked)?;
+        if is_waiting && notified.as_mut().poll(cx).is_ready() {
+            is_waiting = false;
+            notified.set(changes.changed.notified());
+            check_changes(&mut checked)?;
         }
         if let Poll::Ready(output) = work.as_mut().poll(cx) {
             return Poll::Ready(Ok(output));
         }
-        if !is_waiting {
-            is_waiting = true;
-            // A change before this point was not reported.
-            while notified.as_mut().poll(cx).is_ready() {
-                notified.set(replaced.notified());
+        while !is_waiting {
+            is_waiting = notified.as_mut().poll(cx).is_pending();
+            if !is_waiting {
+                notified.set(changes.changed.notified());
             }
-            check_rights(stage, tool, equivalent, &mut checked)?;
+            check_changes(&mut checked)?;
         }
         Poll::Pending
     })
     .await
 }
 
-/// Fails if a running call of the tool may not go on with the current tools and rules. A call of a build that was replaced
-/// goes on without effects.
-fn check_rights(
+/// Checks the rights of a running call if the tools or rules have changed since the last check.
+fn check_changes(
     stage: &StageContext<'_>,
     tool: &Tool,
     equivalent: Option<&Tool>,
-    checked: &mut Arc<PipelineSnapshot>,
-) -> Result<(), ToolError> {
-    let snapshot = stage.pipeline.snapshot();
-    if Arc::ptr_eq(checked, &snapshot) {
+    checked: &mut u64,
+) -> Result<(), LostRights> {
+    let count = stage.pipeline.0.replaced.count();
+    if count == *checked {
         return Ok(());
     }
-    *checked = Arc::clone(&snapshot);
-    let name = tool.name();
+    *checked = count;
+    check_rights(tool, equivalent, &stage.pipeline.snapshot())
+}
+
+/// Fails if a running call of the tool may not go on with the current tools and rules. A call of a build that was replaced
+/// goes on without effects.
+fn check_rights(
+    tool: &Tool,
+    equivalent: Option<&Tool>,
+    snapshot: &PipelineSnapshot,
+) -> Result<(), LostRights> {
     let rights_at_start = tool.rights().for_approved_call();
-    let lost = match current_rights(tool, rights_at_start.clone(), &snapshot) {
-        Ok((_, rights)) if rights == rights_at_start => None,
-        Ok(_) => Some((
-            ToolErrorCode::PermissionDenied,
-            "a part of its permissions was revoked during the call".to_owned(),
-            None,
-        )),
-        Err(LostRights::Replaced) => None,
+    match current_rights(tool, rights_at_start.clone(), snapshot) {
+        Ok((_, rights)) if rights == rights_at_start => {}
+        Ok(_) => return Err(LostRights::Reduced),
+        Err(LostRights::Replaced) => {}
         // The server of the tool is configured, but does not answer at present.
-        Err(LostRights::Removed)
-            if tool.source == ToolSource::Mcp
-                && snapshot
-                    .registry
-                    .find(name.as_str())
-                    .is_err_and(|error| error.code == ToolErrorCode::Unavailable) =>
-        {
-            None
-        }
-        Err(lost) => {
-            let code = match lost {
-                LostRights::Denied { .. } => ToolErrorCode::PolicyDenied,
-                _ => ToolErrorCode::PermissionDenied,
-            };
-            Some((code, lost.describe(), lost.remedy(tool)))
-        }
-    };
-    let lost = lost.or_else(|| {
-        let equivalent = snapshot.registry.get(equivalent?.name().as_str())?;
-        let reason = snapshot.policy.refusal(equivalent)?;
-        let text = format!("{} ({})", reason.text, reason.source);
-        Some((ToolErrorCode::PolicyDenied, text, None))
-    });
-    let Some((code, why, remedy)) = lost else {
-        return Ok(());
-    };
-    let message = format!("the call of `{name}` was stopped, and may have taken effect: {why}");
-    Err(ToolError::new(code, message)
-        .with_details(json!({"mayHaveRun": true}))
-        .with_remedies(remedy))
+        Err(LostRights::Removed) if is_server_unavailable(tool, snapshot) => {}
+        Err(lost) => return Err(lost),
+    }
+    let equivalent =
+        equivalent.and_then(|equivalent| snapshot.registry.get(equivalent.name().as_str()));
+    match equivalent.and_then(|equivalent| snapshot.policy.refusal(equivalent)) {
+        Some(reason) => Err(LostRights::Denied {
+            text: reason.text,
+            source: reason.source,
+        }),
+        None => Ok(()),
+    }
+}
+
+fn is_server_unavailable(tool: &Tool, snapshot: &PipelineSnapshot) -> bool {
+    let find = || snapshot.registry.find(tool.name().as_str());
+    tool.source == ToolSource::Mcp
+        && find().is_err_and(|error| error.code == ToolErrorCode::Unavailable)
 }

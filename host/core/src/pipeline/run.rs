@@ -86,7 +86,9 @@ pub(super) async fn run(
     let result = {
         let work = pin!(attempts.run(call));
         let equivalent = equivalent.as_deref();
-        let work = pin!(interrupts::until_revoked(stage, &tool, equivalent, work));
+        let work = pin!(interrupts::until_revoked(
+            stage, &tool, equivalent, recorder, work
+        ));
         deadline.run_until(work).await
     };
     let raw = match result {

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
@@ -31,6 +32,8 @@ use shared::SharedCopy;
 pub(super) struct PipelineSessions {
     sessions: Mutex<HashMap<String, Arc<PipelineSession>>>,
     granted: Mutex<HashSet<(String, String)>>,
+    /// The time of the last order to stop all calls that was carried out, in milliseconds since 1970.
+    stopped_at: AtomicU64,
 }
 
 /// Maximum number of masked values of one rule that a session remembers: more than any edited file contains.
@@ -167,6 +170,14 @@ impl PipelineSessions {
     pub(super) fn end(&self, id: &str) -> bool {
         let ended = lock(&self.sessions).remove(id);
         ended.is_some_and(|session| session.has_listed())
+    }
+
+    /// Returns the ids of all sessions if the order to stop all calls, given at this time, was not carried out yet.
+    pub(super) fn begin_stop(&self, at_ms: u64) -> Vec<String> {
+        if self.stopped_at.swap(at_ms, Ordering::Relaxed) == at_ms {
+            return Vec::new();
+        }
+        lock(&self.sessions).keys().cloned().collect()
     }
 
     /// Marks the build of this tool's plugin as granted until the tools are listed again.

@@ -11,6 +11,7 @@
 //! [`LEASE_LIFETIME`]. A process that was paused for longer goes on without its lease, so for the rest of its call one more
 //! call may run.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,28 +70,20 @@ pub(super) async fn take_slot(
 ) -> Result<Option<SharedSlot>, ToolError> {
     let failed = |error| unavailable("the call was not made", &error);
     let prefix = StateKey::new(["running", plugin]);
+    let key = |number: usize| StateKey::new(["running", plugin, &number.to_string()]);
+    // If few calls run, most slots are free.
+    let any = RandomState::new().hash_one(0_u8) as usize % max.max(1);
+    if let Some(lease) = SlotLease::create(state, key(any)).await.map_err(failed)? {
+        return Ok(Some(lease.renew_while_running(Arc::clone(clock))));
+    }
     let mut delay = DELAY_MIN;
     loop {
         let taken = state.list(StateArea::Limits, Some(&prefix)).await;
         let taken = taken.map_err(failed)?;
-        for number in 0..max {
-            let number = number.to_string();
-            let key = StateKey::new(["running", plugin, &number]);
-            if taken.iter().any(|entry| entry.key == key) {
-                continue;
-            }
-            let created = state.create(StateArea::Limits, &key, Vec::new(), Some(LEASE_LIFETIME));
-            match created.await {
-                Ok(revision) => {
-                    let lease = SlotLease {
-                        state: Arc::clone(state),
-                        key,
-                        revision,
-                    };
-                    return Ok(Some(lease.renew_while_running(Arc::clone(clock))));
-                }
-                Err(SharedStateError::Conflict) => {}
-                Err(error) => return Err(failed(error)),
+        let is_free = |key: &StateKey| taken.iter().all(|entry| entry.key != *key);
+        for key in (0..max).map(key).filter(is_free) {
+            if let Some(lease) = SlotLease::create(state, key).await.map_err(failed)? {
+                return Ok(Some(lease.renew_while_running(Arc::clone(clock))));
             }
         }
         if !may_wait {
@@ -102,6 +95,23 @@ pub(super) async fn take_slot(
 }
 
 impl SlotLease {
+    /// Creates the lease of a slot. `None` if the slot is taken.
+    async fn create(
+        state: &SharedStateHandle,
+        key: StateKey,
+    ) -> Result<Option<Self>, SharedStateError> {
+        let created = state.create(StateArea::Limits, &key, Vec::new(), Some(LEASE_LIFETIME));
+        match created.await {
+            Ok(revision) => Ok(Some(Self {
+                state: Arc::clone(state),
+                key,
+                revision,
+            })),
+            Err(SharedStateError::Conflict) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Renews the lease until the returned slot is dropped, and then removes it.
     fn renew_while_running(self, clock: Arc<dyn Clock>) -> SharedSlot {
         let (running, ended) = oneshot::channel();

@@ -31,7 +31,7 @@ const LIFETIME: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Age at which a record is written again, so that it does not end while the session is used.
 const RENEWAL_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Maximum size of a record in bytes. If it is exceeded, the oldest approvals are left out first.
-const RECORD_MAX: usize = 256 << 10;
+const RECORD_MAX: usize = 64 << 10;
 /// Maximum number of shared fetched fragments.
 const FETCHED_MAX: usize = 1024;
 /// Maximum number of attempts to store a record that other processes change at the same time.

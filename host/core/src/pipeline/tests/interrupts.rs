@@ -281,3 +281,85 @@ async fn role_that_was_removed_stops_running_calls() {
         Some(ToolErrorCode::PermissionDenied)
     );
 }
+
+/// Answers a question after it has revoked the grant of the tool.
+struct Revokes(Mutex<Option<Pipeline>>);
+
+impl crate::approval::Approver for Revokes {
+    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
+        if let Some(pipeline) = self.0.lock().take() {
+            pipeline.replace(PipelineSnapshot::default());
+        }
+        Box::pin(std::future::ready(ApprovalAnswer::Once))
+    }
+}
+
+#[tokio::test]
+async fn tool_that_was_removed_during_the_question_does_not_run() {
+    let backend = Arc::new(Fake::default());
+    let mut asking = Tool {
+        backend: Arc::clone(&backend) as Arc<dyn Backend>,
+        ..tool("asking")
+    };
+    asking.definition.approval = Decision::Ask;
+    let base = bench(vec![asking], json!({}), ApprovalAnswer::No);
+    let approver = Arc::new(Revokes(Mutex::default()));
+    let ports = PipelinePorts {
+        approver: Arc::clone(&approver) as Arc<dyn crate::approval::Approver>,
+        ..base.pipeline.0.ports.clone()
+    };
+    let snapshot = PipelineSnapshot {
+        registry: base.pipeline.snapshot().registry.only(|_| true),
+        policy: Policy::default(),
+    };
+    let pipeline = Pipeline::new(snapshot, ports);
+    *approver.0.lock() = Some(pipeline.clone());
+    let outcome = pipeline.call(call("asking", json!({}))).await;
+    assert_eq!(code(&outcome), Some(ToolErrorCode::PermissionDenied));
+    assert!(!outcome.text().contains("may have taken effect"));
+    assert_eq!(backend.calls.load(Ordering::SeqCst), 0);
+}
+
+/// Tries to use its model after the order to stop, which its call does not notice because it never waits.
+struct StopsItself(Arc<TestSwitch>);
+
+impl Backend for StopsItself {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
+        Box::pin(async move {
+            self.0.stop();
+            let target = crate::network::RequestTarget::parse("https://api.example/").unwrap();
+            let egress = OutgoingRequest {
+                target: &target,
+                method: "GET",
+                headers: &[],
+                body: false,
+            };
+            RawResult::from(
+                call.effects()
+                    .request(egress)
+                    .await
+                    .map(|_| ToolOutput::default()),
+            )
+        })
+    }
+}
+
+#[tokio::test]
+async fn kill_switch_refuses_effects_of_running_calls() {
+    let switch = Arc::new(TestSwitch::default());
+    let sender = Tool {
+        backend: Arc::new(StopsItself(Arc::clone(&switch))),
+        ..tool("sender")
+    };
+    let bench = bench(vec![sender], json!({}), ApprovalAnswer::No);
+    bench.pipeline.connect(PipelineConnections {
+        switch,
+        state: None,
+        remote: None,
+    });
+    let outcome = bench.pipeline.call(call("sender", json!({}))).await;
+    assert_eq!(code(&outcome), Some(ToolErrorCode::Unavailable));
+    let events = bench.audit.events.lock();
+    assert_eq!(events[0]["event"], "effect");
+    assert_eq!(events[0]["code"], "UNAVAILABLE");
+}

@@ -309,7 +309,7 @@ async fn shared_session_record_is_bounded() {
     asking.definition.input_schema = Schema::parse(r#"{"type":"object"}"#).unwrap();
     let bench = replica(&state, vec![asking], json!({}), ApprovalAnswer::Session);
     for number in 0..5 {
-        let text = "x".repeat(90_000);
+        let text = "x".repeat(30_000);
         let arguments = json!({"text": text, "n": number});
         assert!(bench.pipeline.call(call("asking", arguments)).await.is_ok());
     }
@@ -317,7 +317,7 @@ async fn shared_session_record_is_bounded() {
     let records = state.list(StateArea::Sessions, None).await.unwrap();
     assert_eq!(records.len(), 1);
     let size = records[0].value.len();
-    assert!((90_000..=256 << 10).contains(&size), "{size}");
+    assert!((30_000..=64 << 10).contains(&size), "{size}");
 }
 
 #[tokio::test]
