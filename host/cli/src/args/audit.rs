@@ -1,13 +1,31 @@
 //! Arguments of `mimir audit`.
 
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use clap::builder::PossibleValue;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueHint};
 use mimir_core::Decision;
 use mimir_core::audit::EventKind;
 
-use super::enum_value;
+use super::{ClusterOptions, enum_value};
+
+/// The log that a command reads.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub struct AuditSource {
+    /// Read the audit log of a cluster instead of the one of this workspace
+    #[arg(long)]
+    pub cluster: bool,
+    #[command(flatten)]
+    pub options: ClusterOptions,
+}
+
+impl AuditSource {
+    /// Returns true if the log is the one of a cluster.
+    pub fn is_cluster(&self) -> bool {
+        self.cluster || self.options.servers.is_some()
+    }
+}
 
 /// Commands of `mimir audit`.
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
@@ -18,11 +36,32 @@ The last line of the output names the newest line and its hash. Store it outside
 later that the log was not rewritten:
   mimir audit verify --head 3f1c…
 
+With --cluster: also that each announced call has exactly one outcome, and that no message is missing.
+
 Exit codes: 0 the log is intact, 1 it is not.")]
     Verify {
         /// A hash noted earlier, or at least its first 16 digits
         #[arg(long, value_name = "HASH", value_parser = hash)]
         head: Option<String>,
+        /// Files to verify instead of the log of this workspace, such as those of `mimir audit export`
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "head")]
+        files: Vec<PathBuf>,
+        #[command(flatten)]
+        source: AuditSource,
+    },
+    /// Copy the audit log of a cluster into files, one for each process that wrote it
+    #[command(after_help = "\
+Lines that the folder has already are skipped, so that the command can be repeated. Verify the files with:
+  mimir audit verify DIR/*.jsonl")]
+    Export {
+        /// Read the audit log of a cluster, the only one that is exported
+        #[arg(long)]
+        cluster: bool,
+        /// Folder of the files
+        #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+        out: PathBuf,
+        #[command(flatten)]
+        options: ClusterOptions,
     },
     /// Print the newest lines
     #[command(after_help = "With --json each line is one JSON object.")]
@@ -33,6 +72,8 @@ Exit codes: 0 the log is intact, 1 it is not.")]
         /// Follow: print new events until Ctrl-C
         #[arg(short, long)]
         follow: bool,
+        #[command(flatten)]
+        source: AuditSource,
     },
     /// Print recorded events, oldest first
     #[command(after_help = "\
@@ -40,7 +81,12 @@ Examples:
   mimir audit show --since 2h --decision deny
   mimir audit show --tool delete_file --json
   mimir audit show --event grant --since 2026-01-31")]
-    Show(AuditFilter),
+    Show {
+        #[command(flatten)]
+        filter: AuditFilter,
+        #[command(flatten)]
+        source: AuditSource,
+    },
 }
 
 /// Filter of `mimir audit show`.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use mimir_audit::{AuditEntry, AuditLog, ChainFault, LogFollower, verify};
@@ -13,22 +14,67 @@ use crate::output::{ResultPrinter, note, warn};
 use mimir::audit_watermark::AuditWatermark;
 use mimir::file_error::file_error;
 use mimir::setup;
+use mimir::workspace::WorkspaceFolder;
 
 use super::call::wait_for_interrupt;
 
-/// Verifies the log or prints events from it.
+mod cluster;
+
+/// Verifies the log, prints events from it, or exports it.
 pub async fn run(globals: &GlobalOptions, command: AuditCommand) -> CommandResult {
     let printer = globals.printer();
-    let workspace = setup::find_workspace(globals.workspace.as_deref())?;
-    let log = AuditLog::at(workspace.audit());
+    let find_log = || -> CommandResult<(WorkspaceFolder, AuditLog)> {
+        let workspace = setup::find_workspace(globals.workspace.as_deref())?;
+        let log = AuditLog::at(workspace.audit());
+        Ok((workspace, log))
+    };
     match command {
-        AuditCommand::Verify { head } => {
+        AuditCommand::Verify { files, source, .. } if !files.is_empty() => {
+            if source.is_cluster() {
+                let message = "--cluster and files exclude each other: name the files alone";
+                return Err(CommandFailure::usage(message));
+            }
+            verify_files(&files, printer)
+        }
+        AuditCommand::Verify { head, source, .. } if source.is_cluster() => {
+            cluster::verify(&source.options, printer, head.as_deref()).await
+        }
+        AuditCommand::Verify { head, .. } => {
+            let (workspace, log) = find_log()?;
             let watermark = AuditWatermark::for_workspace(&setup::find_user_dirs(), &workspace);
             verify_log(&log, printer, head.as_deref(), &watermark)
         }
-        AuditCommand::Show(filter) => show(&log, printer, &filter),
-        AuditCommand::Tail { lines, follow } => tail(&log, printer, lines, follow).await,
+        AuditCommand::Export { out, options, .. } => cluster::export(&options, printer, &out).await,
+        AuditCommand::Show { filter, source } if source.is_cluster() => {
+            cluster::show(&source.options, printer, &filter).await
+        }
+        AuditCommand::Show { filter, .. } => show(&find_log()?.1, printer, &filter),
+        AuditCommand::Tail {
+            lines,
+            follow,
+            source,
+        } if source.is_cluster() => cluster::tail(&source.options, printer, lines, follow).await,
+        AuditCommand::Tail { lines, follow, .. } => {
+            tail(&find_log()?.1, printer, lines, follow).await
+        }
     }
+}
+
+/// Verifies log files, as `mimir audit export` writes them.
+fn verify_files(files: &[PathBuf], printer: ResultPrinter) -> CommandResult {
+    let mut is_intact = true;
+    for file in files {
+        let log = AuditLog::at(file);
+        let snapshot = log.snapshot().map_err(unreadable(&log))?;
+        if snapshot.files() == 0 {
+            let missing = io::ErrorKind::NotFound.into();
+            return Err(unreadable(&log)(missing));
+        }
+        let report = verify(&snapshot, None, None).map_err(unreadable(&log))?;
+        is_intact &= report.ok;
+        audit::file_report(printer, file, &report)?;
+    }
+    Ok(ExitReason::done_if(is_intact))
 }
 
 /// Returns a function that creates the error for an unreadable log.

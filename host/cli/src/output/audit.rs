@@ -1,13 +1,98 @@
 //! Printing of audit events, and of verification results.
 
+use std::fmt;
 use std::io::{self, Write};
+use std::path::Path;
 
 use mimir_audit::{AuditEntry, VerifyFinding, VerifyReport};
+use mimir_cluster::{ClusterFinding, ClusterVerifyReport};
 use mimir_core::text::visible;
 
 use crate::exit::CommandResult;
 
 use super::{BAD, FAINT, GOOD, ResultPrinter, WARN, styled};
+
+/// Prints the result of the verification of one file among several, with `--json` as one object per line.
+pub fn file_report(
+    printer: ResultPrinter,
+    file: &Path,
+    report: &VerifyReport,
+) -> CommandResult<()> {
+    let name = visible(&file.display().to_string());
+    if printer.is_json() {
+        let value = serde_json::json!({"file": name, "report": report});
+        writeln!(io::stdout().lock(), "{value}")?;
+        return Ok(());
+    }
+    printer.print_result(&(), |out| writeln!(out, "{name}:"))?;
+    self::report(printer, report)
+}
+
+/// Prints the result of the verification of a cluster's log.
+pub fn cluster_report(printer: ResultPrinter, report: &ClusterVerifyReport) -> CommandResult<()> {
+    printer.print_result(report, |out| {
+        let (mark, verdict) = verdict(report.ok);
+        writeln!(
+            out,
+            "{mark} {verdict}: {} {} of {} {} in {} {}",
+            report.lines,
+            plural(report.lines, "line", "lines"),
+            report.writers,
+            plural(report.writers as u64, "writer", "writers"),
+            report.messages,
+            plural(report.messages, "message", "messages")
+        )?;
+        writeln!(
+            out,
+            "  {} {} announced, {} running; {} of {} writers closed",
+            report.announced_calls,
+            plural(report.announced_calls, "call", "calls"),
+            report.running_calls,
+            report.closed_writers,
+            report.writers
+        )?;
+        for finding in &report.findings {
+            print_cluster_finding(out, finding)?;
+        }
+        if report.more > 0 {
+            writeln!(out, "  and {} more", report.more)?;
+        }
+        if let Some(sequence) = report.noted {
+            writeln!(
+                out,
+                "{} the noted hash is the state after message {sequence}",
+                styled(GOOD, "✓")
+            )?;
+        }
+        writeln!(
+            out,
+            "head: message {}, {}",
+            report.head.sequence, report.head.hash
+        )
+    })
+}
+
+fn print_cluster_finding(out: &mut dyn Write, finding: &ClusterFinding) -> io::Result<()> {
+    let style = if finding.fault.is_fault() { BAD } else { WARN };
+    let message = finding.message.map(|message| format!("message {message}"));
+    let writer = finding
+        .writer
+        .as_ref()
+        .map(|writer| format!("writer {}", visible(writer)));
+    let line = finding.line.map(|line| format!("line {line}"));
+    let location: Vec<String> = [message, writer, line].into_iter().flatten().collect();
+    let location = if location.is_empty() {
+        "-".to_owned()
+    } else {
+        location.join(", ")
+    };
+    writeln!(
+        out,
+        "  {} {location}: {}",
+        styled(style, format_args!("{:<15}", finding.fault.as_str())),
+        visible(&finding.text)
+    )
+}
 
 /// Prints the result of a verification.
 pub fn report(printer: ResultPrinter, report: &VerifyReport) -> CommandResult<()> {
@@ -38,11 +123,7 @@ pub fn report(printer: ResultPrinter, report: &VerifyReport) -> CommandResult<()
 }
 
 fn print_summary(out: &mut dyn Write, report: &VerifyReport, first: u64) -> io::Result<()> {
-    let (mark, verdict) = if report.ok {
-        (styled(GOOD, "✓"), "the log is intact")
-    } else {
-        (styled(BAD, "✗"), "the log was changed or is damaged")
-    };
+    let (mark, verdict) = verdict(report.ok);
     let VerifyReport { lines, files, .. } = report;
     writeln!(
         out,
@@ -50,6 +131,15 @@ fn print_summary(out: &mut dyn Write, report: &VerifyReport, first: u64) -> io::
         plural(*lines, "line", "lines"),
         plural(*files as u64, "file", "files")
     )
+}
+
+/// Returns the mark and the text about an intact or a damaged log.
+fn verdict(ok: bool) -> (impl fmt::Display, &'static str) {
+    if ok {
+        (styled(GOOD, "✓"), "the log is intact")
+    } else {
+        (styled(BAD, "✗"), "the log was changed or is damaged")
+    }
 }
 
 fn plural<'a>(count: u64, one: &'a str, many: &'a str) -> &'a str {

@@ -588,3 +588,6 @@ fn chain_finding(writer: &str, finding: VerifyFinding) -> ClusterFinding {
         },
     }
 }
+
+#[cfg(test)]
+mod tests;

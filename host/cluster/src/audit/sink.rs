@@ -101,12 +101,19 @@ impl ClusterAuditSink {
     }
 }
 
-/// Waits for the result of a line.
+/// Waits for the result of a line. Without a runtime, which has ended when its last calls are dropped, waits for as long
+/// as it takes.
 async fn wait_for_result(
     submitted: Result<oneshot::Receiver<LineResult>, LineFailure>,
     timeout: Duration,
 ) -> LineResult {
-    match tokio::time::timeout(timeout, submitted?).await {
+    let stored = submitted?;
+    let stored = if tokio::runtime::Handle::try_current().is_ok() {
+        tokio::time::timeout(timeout, stored).await
+    } else {
+        Ok(stored.await)
+    };
+    match stored {
         Ok(Ok(result)) => result,
         Ok(Err(_)) => Err(LineFailure::unreachable(
             "this process is leaving the cluster",

@@ -15,7 +15,7 @@ use super::view::{NodeView, node_key};
 use super::{NodeDescription, NodeEntry, NodeRole};
 use crate::audit::call_search::find_call;
 use crate::audit::closing::{CloserTask, close_writer};
-use crate::audit::line_queue::{LineQueue, LineWaiter};
+use crate::audit::line_queue::{LineQueue, LineWaiter, QueuedLine};
 use crate::audit::stream::AuditStream;
 use crate::audit::writer::{AuditWriterTask, recovery_line};
 use crate::audit::{ClosedWriter, ClusterAuditError, ClusterAuditSink, RecordedCall};
@@ -246,7 +246,11 @@ async fn confirm_writer(queue: &LineQueue, writer: &str) -> bool {
     let (sender, stored) = oneshot::channel();
     let detail = "the lease of this process had ended; it is renewed";
     match recovery_line(writer, detail, LineWaiter::Task(sender)) {
-        Ok(line) => queue.submit(line),
+        Ok(line) => queue.submit(QueuedLine {
+            // On the chain of this id or not at all: the next id has no lease before this task goes on.
+            held_under: Some(writer.to_owned()),
+            ..line
+        }),
         Err(_) => return false,
     }
     matches!(stored.await, Ok(Ok(())))

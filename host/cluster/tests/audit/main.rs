@@ -1,0 +1,10 @@
+//! Tests of the audit log of a cluster against a NATS server: each node has a connection of its own, as a process has,
+//! and some are processes.
+
+mod closing;
+mod kit;
+mod latency;
+#[path = "../../../../tests/kit/nats_server.rs"]
+mod nats_server;
+mod process;
+mod stream;
