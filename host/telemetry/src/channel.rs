@@ -101,12 +101,19 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Waits until all items of now were sent or given up, or until the deadline. Batches that fail are not tried again.
-    pub(crate) fn flush(&self, deadline: Instant) -> bool {
+    /// Sends all items of now at once. Batches that fail are not tried again. Returns the number of the flush.
+    pub(crate) fn begin_flush(&self) -> u64 {
         let mut state = self.state.lock();
         state.flushes_requested += 1;
         let number = state.flushes_requested;
+        drop(state);
         self.wake.notify_one();
+        number
+    }
+
+    /// Waits until a flush has ended, or until the deadline. Returns true if it has ended.
+    pub(crate) fn wait_for_flush(&self, number: u64, deadline: Instant) -> bool {
+        let mut state = self.state.lock();
         while state.flushes_done < number && !state.closed {
             if self.flushed.wait_until(&mut state, deadline).timed_out() {
                 return state.flushes_done >= number;

@@ -141,14 +141,21 @@ impl Exporter {
         if let Some(values) = &self.metric_values {
             values.push(self.store.snapshot());
         }
-        // Alarms first: they matter most.
-        let alarms = self.alarms.as_ref().is_none_or(|it| it.flush(deadline));
-        let spans = self.spans.as_ref().is_none_or(|it| it.flush(deadline));
-        let logs = self.logs.as_ref().is_none_or(|it| it.flush(deadline));
+        let alarms = self.alarms.as_ref().map(|it| (it, it.begin_flush()));
+        let spans = self.spans.as_ref().map(|it| (it, it.begin_flush()));
+        let logs = self.logs.as_ref().map(|it| (it, it.begin_flush()));
         let values = self.metric_values.as_ref();
-        let values = values.is_none_or(|it| it.flush(deadline));
-        alarms && spans && logs && values
+        let values = values.map(|it| (it, it.begin_flush()));
+        has_ended(alarms, deadline)
+            & has_ended(spans, deadline)
+            & has_ended(logs, deadline)
+            & has_ended(values, deadline)
     }
+}
+
+/// Waits for the flush of a channel, if there is one.
+fn has_ended<T>(flush: Option<(&Arc<Channel<T>>, u64)>, deadline: Instant) -> bool {
+    flush.is_none_or(|(channel, number)| channel.wait_for_flush(number, deadline))
 }
 
 impl Drop for Exporter {

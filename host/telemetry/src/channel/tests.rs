@@ -79,6 +79,11 @@ fn start(limits: ChannelLimits, collector: &Arc<ScriptedCollector>) -> RunningCh
 }
 
 impl RunningChannel {
+    fn flush(&self, deadline: Instant) -> bool {
+        let number = self.channel.begin_flush();
+        self.channel.wait_for_flush(number, deadline)
+    }
+
     fn dropped(&self) -> f64 {
         let all = self.metrics.snapshot();
         let mut all = all.iter();
@@ -111,7 +116,7 @@ fn channel_sends_items_in_batches_and_in_order() {
         &collector,
     );
     (0..7).for_each(|item| running.channel.push(item));
-    assert!(running.channel.flush(in_a_minute()));
+    assert!(running.flush(in_a_minute()));
     let bodies = collector.bodies.lock();
     assert!(bodies.iter().all(|body| body.len() <= 2), "{bodies:?}");
     assert_eq!(bodies.concat(), [0, 1, 2, 3, 4, 5, 6]);
@@ -134,7 +139,7 @@ fn channel_gives_up_on_requests_that_are_refused() {
     let collector = ScriptedCollector::new(&[400]);
     let running = start(LIMITS, &collector);
     running.channel.push(1);
-    assert!(running.channel.flush(in_a_minute()));
+    assert!(running.flush(in_a_minute()));
     assert_eq!(collector.requests.load(Ordering::Relaxed), 1);
     assert_eq!(running.dropped(), 1.0);
 }
@@ -147,7 +152,7 @@ fn channel_to_a_collector_that_never_answers_drops_the_oldest_items() {
     (0..200).for_each(|item| running.channel.push(item));
     assert!(running.dropped() >= 190.0, "{}", running.dropped());
     let soon = Instant::now() + Duration::from_millis(20);
-    assert!(!running.channel.flush(soon), "nothing was sent");
+    assert!(!running.flush(soon), "nothing was sent");
     let state = running.channel.state.lock();
     assert_eq!(state.items.back(), Some(&199));
 }
@@ -162,6 +167,6 @@ fn channel_flush_does_not_wait_for_further_attempts() {
     };
     let running = start(slow, &collector);
     running.channel.push(1);
-    assert!(running.channel.flush(in_a_minute()));
+    assert!(running.flush(in_a_minute()));
     assert_eq!(running.dropped(), 1.0);
 }

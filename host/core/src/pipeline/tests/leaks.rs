@@ -1,7 +1,6 @@
 //! Tests of secrets in the arguments of calls and in outgoing data.
 
 use super::*;
-use crate::audit::{CanaryDirection, EventKind};
 use crate::command::{CommandProgram, CommandRequest, CommandTarget};
 use crate::needs::{CommandNeed, HostNeed};
 use crate::network::RequestTarget;
@@ -386,17 +385,16 @@ async fn secret_like_text_in_a_request_asks_first() {
     }
 }
 
-/// Returns the ways on which canaries were seen.
-fn alarms(bench: &Bench) -> Vec<CanaryDirection> {
+/// Returns the ways on which canaries were seen, as recorded.
+fn alarms(bench: &Bench) -> Vec<String> {
     let events = bench.audit.events.lock();
-    let alarms = events
-        .iter()
-        .filter(|event| event.event == EventKind::Canary);
+    let alarms = events.iter().filter(|event| event["event"] == "canary");
     alarms
         .map(|event| {
-            assert_eq!(event.subject.as_deref(), Some("KEPT"));
-            assert!(!event.tool.is_empty() && !event.id.is_empty() && !event.ok);
-            event.direction.unwrap()
+            assert_eq!(event["subject"], "KEPT");
+            assert!(event["tool"].is_string() && event["id"].is_string());
+            assert_eq!(event["ok"], false);
+            event["direction"].as_str().unwrap().to_owned()
         })
         .collect()
 }
@@ -415,10 +413,10 @@ async fn canary_in_arguments_and_results_raises_an_alarm_in_each_encoding() {
             .await;
         assert!(alarms(&bench).is_empty());
         bench.pipeline.call(call("mcp_tool", arguments)).await;
-        assert_eq!(alarms(&bench), [CanaryDirection::Arguments], "{form}");
+        assert_eq!(alarms(&bench), ["arguments"], "{form}");
 
         let output = ToolOutput {
-            content: vec![Content::text(&format!("found: {form}"))],
+            content: vec![Content::text(format!("found: {form}"))],
             ..ToolOutput::default()
         };
         let reads = with(
@@ -431,7 +429,7 @@ async fn canary_in_arguments_and_results_raises_an_alarm_in_each_encoding() {
         let bench = keeping(vec![reads], json!({}), ApprovalAnswer::No);
         let outcome = bench.pipeline.call(call("reads", json!({}))).await;
         assert!(outcome.is_ok() && !outcome.text().contains(&form));
-        assert_eq!(alarms(&bench), [CanaryDirection::Result], "{form}");
+        assert_eq!(alarms(&bench), ["result"], "{form}");
     }
     let other = json!({"text": "another-value-of-mine"});
     let bench = keeping(vec![of_server("files")], quiet, ApprovalAnswer::No);
@@ -449,20 +447,20 @@ async fn canary_in_a_request_raises_an_alarm() {
         chunk: 11,
     };
     for (sends, expected) in [
-        (plain(), vec![]),
+        (plain(), Vec::<&str>::new()),
         (
             Sends {
                 url: format!("https://api.example/?t={KEPT}"),
                 ..plain()
             },
-            vec![CanaryDirection::Request],
+            vec!["request"],
         ),
         (
             Sends {
                 header: KEPT.into(),
                 ..plain()
             },
-            vec![CanaryDirection::Request],
+            vec!["request"],
         ),
         (
             Sends {
@@ -470,7 +468,7 @@ async fn canary_in_a_request_raises_an_alarm() {
                 chunk: 4096,
                 ..plain()
             },
-            vec![CanaryDirection::Request],
+            vec!["request"],
         ),
     ] {
         let mut tool = tool("sample");
