@@ -51,6 +51,8 @@ pub struct ToolResponse {
 pub struct McpClient {
     target: HttpTarget,
     generation: ClientGeneration,
+    /// True if the client can show forms.
+    can_ask: bool,
     /// The kept connection.
     connection: Option<HttpConnection>,
     /// The session, once it has been initialized.
@@ -64,9 +66,18 @@ impl McpClient {
         Self {
             target,
             generation,
+            can_ask: true,
             connection: None,
             session: None,
             next_id: 0,
+        }
+    }
+
+    /// Creates a client that cannot show forms, so that a person has to answer elsewhere.
+    pub fn without_forms(target: HttpTarget, generation: ClientGeneration) -> Self {
+        Self {
+            can_ask: false,
+            ..Self::new(target, generation)
         }
     }
 
@@ -97,7 +108,7 @@ impl McpClient {
     async fn begin_session(&mut self) -> Result<(), String> {
         let params = json!({
             "protocolVersion": LEGACY,
-            "capabilities": {"elicitation": {}},
+            "capabilities": if self.can_ask { json!({"elicitation": {}}) } else { json!({}) },
             "clientInfo": {"name": "cluster-test", "version": "1"},
         });
         let target = self.target.clone();
@@ -153,11 +164,10 @@ impl McpClient {
             params["_meta"]["io.modelcontextprotocol/protocolVersion"] = MODERN.into();
             params["_meta"]["io.modelcontextprotocol/clientInfo"] =
                 json!({"name": "cluster-test", "version": "1"});
-            params["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
-                match request.tool == TestTool::Guarded {
-                    true => json!({}),
-                    false => json!({"elicitation": {"form": {}}}),
-                };
+            params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = match self.can_ask {
+                true => json!({"elicitation": {"form": {}}}),
+                false => json!({}),
+            };
         }
         // A call that needs approval is answered with a form, and sent again with the user's answer.
         for _ in 0..4 {

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use serde_json::json;
+
 use crate::client::await_ready;
 use crate::history::{FoundEffect, RecordLine};
 use crate::http::HttpTarget;
@@ -35,6 +37,8 @@ pub struct ClusterPlan {
     pub calls_per_minute: Option<usize>,
     /// True if each worker runs on a CPU of its own.
     pub pinned: bool,
+    /// True if calls of clients without forms wait for an answer of `mimir approvals`.
+    pub waits_for_answers: bool,
 }
 
 impl Default for ClusterPlan {
@@ -46,6 +50,7 @@ impl Default for ClusterPlan {
             store_size: "1G",
             calls_per_minute: None,
             pinned: false,
+            waits_for_answers: false,
         }
     }
 }
@@ -105,7 +110,10 @@ impl ClusterDeployment {
         let logs = folder.path().join("logs");
         fs::create_dir_all(&logs).map_err(|error| error.to_string())?;
         let program = mimir_program();
-        let user_settings = settings(plan.calls_per_minute);
+        let mut user_settings = settings(plan.calls_per_minute);
+        if plan.waits_for_answers {
+            user_settings["approvals"] = json!({"unattended": "wait"});
+        }
         let node = |name: &str| NodeFolder::create(folder.path(), name, &program, &user_settings);
         let admin = node("admin")?;
         let fronts: Result<Vec<_>, _> = (1..=plan.fronts)

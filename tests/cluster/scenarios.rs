@@ -10,6 +10,7 @@ use crate::history::{ClientAnswer, RecordKind, RunHistory};
 use crate::load::{LoadPlan, LoadRecord, RunningLoad};
 use crate::network::ClusterNetwork;
 
+mod approvals;
 mod faults;
 mod figures;
 mod harness;

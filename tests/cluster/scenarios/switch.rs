@@ -73,7 +73,7 @@ fn switch_stops_all_calls_everywhere_until_start() {
         );
     }
     assert_eq!(cluster.effects().unwrap().len(), effects, "a call ran");
-    cluster.admin(&["start"]).unwrap();
+    cluster.admin(&["start", "--yes"]).unwrap();
     let started = Instant::now();
     loop {
         let attempts = call_each_front(&runtime, &cluster, "started", start);
