@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use mimir_core::shared_state::StateKey;
 use serde::{Deserialize, Serialize};
 
 mod call_hold;
@@ -113,6 +114,13 @@ pub struct NodeEntry {
 }
 
 impl NodeEntry {
+    /// Returns the key of a node's entry in [`StateArea::Nodes`]. The entry exists while the node has a lease.
+    ///
+    /// [`StateArea::Nodes`]: mimir_core::shared_state::StateArea::Nodes
+    pub fn key(node: &str) -> StateKey {
+        view::node_key(node)
+    }
+
     fn new(id: String, started: u64, description: &NodeDescription) -> Self {
         let description = description.clone();
         Self {
