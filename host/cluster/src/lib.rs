@@ -18,6 +18,7 @@ mod permissions;
 mod pool;
 mod request;
 mod state;
+mod status;
 mod streams;
 mod worker;
 
@@ -28,19 +29,20 @@ pub use audit::{
 };
 pub use connection::{ClusterConnection, ClusterError};
 pub use deployment::{
-    DeployedFile, Deployment, DeploymentError, DeploymentInForce, DeploymentManifest,
-    DeploymentMirror, Deployments, MirrorChange, is_deployable,
+    DecisionWriter, DeployedFile, Deployment, DeploymentError, DeploymentInForce,
+    DeploymentManifest, DeploymentMirror, Deployments, MirrorChange, is_deployable,
 };
 pub use frames::RemoteToolList;
 pub use init::{ClusterFile, InitOptions, cluster_files};
 pub use jobs::{ClusterJobs, JobRunner};
 pub use node::{
-    CallHold, ClusterNode, NodeDescription, NodeEntry, NodeRole, NodeView, NodeWorkspace,
+    CallHold, ClusterNode, NodeDescription, NodeEntry, NodeRole, NodeView, NodeWorkspace, node_key,
 };
 pub use objects::{ComponentStore, OBJECT_SIZE_MAX, ObjectError};
 pub use options::ConnectionOptions;
 pub use peers::NatsPeers;
 pub use pool::{LabelRules, PoolOptions, RemoteTools, WorkerPool};
 pub use state::NatsState;
+pub use status::{StreamStatus, live_nodes, open_writers};
 pub use streams::CreatedStream;
 pub use worker::{CallRunner, CallWorker, PipelineRunner, WorkerLoad};

@@ -84,3 +84,11 @@ pub(crate) fn front_messages(node: &str) -> String {
 pub(crate) fn inbox_prefix(public_key: &str) -> String {
     format!("_INBOX_{public_key}")
 }
+
+/// Returns true if a text can be one part of a subject, without wildcards.
+pub(crate) fn is_token(text: &str) -> bool {
+    !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+}

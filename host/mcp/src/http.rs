@@ -145,7 +145,10 @@ impl ToolServer {
             .map(|verifier| self.login_pages(verifier.resource(), &options))
             .transpose()?
             .flatten();
-        let sessions = Arc::new(BoundedSessionManager::new(options.replicas.clone()));
+        let server = self.clone();
+        let discard = move |session: &str| server.discard_pipeline_session(session);
+        let sessions = BoundedSessionManager::new(options.replicas.clone(), discard);
+        let sessions = Arc::new(sessions);
         let guard = RequestGuard::new(&options);
         let mut config = StreamableHttpServerConfig::default()
             // The guard has already checked both, for every path and before anything else.

@@ -28,10 +28,10 @@ mod untrusted_marks;
 pub use catalogue::{TOOL_META, definition};
 pub use elicitation::random_token;
 pub use http::{
-    HttpOptions, HttpService, IdentityOptions, LoginRecorder, UserLogin, UserLoginOutcome,
-    is_user_id,
+    HttpOptions, HttpService, IdentityOptions, LoginRecorder, ReadinessCheck, ReplicaSet,
+    SealingKeyError, UserLogin, UserLoginOutcome, is_user_id,
 };
-pub use metrics::{MetricFamily, MetricKind, MetricLabel, MetricSource};
+pub use metrics::{MetricFamily, MetricKind, MetricLabel, MetricSample, MetricSource, MetricValue};
 pub use result::OUTCOME_META;
 pub use server::{ApprovalOptions, OnRefusal, ToolServer};
 pub use skills::{ServedSkill, ServedSkillFile, SkillSource};

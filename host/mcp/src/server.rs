@@ -167,6 +167,11 @@ impl ToolServer {
         self.0.pipeline.end_session(session);
     }
 
+    /// Discards what this process holds for a pipeline session that another process may continue.
+    pub(crate) fn discard_pipeline_session(&self, session: &str) {
+        self.0.pipeline.discard_session(session);
+    }
+
     /// Notifies clients if their lists have changed. Call it when the pipeline's snapshot has been replaced.
     pub fn refresh(&self) {
         self.catalogue();

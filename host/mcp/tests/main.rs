@@ -15,6 +15,7 @@ mod lists;
 mod logins;
 mod marks;
 mod modern;
+mod replicas;
 mod results;
 mod skills;
 mod tasks;

@@ -16,7 +16,7 @@ use rmcp::transport::streamable_http_server::session::{RestoreOutcome, SessionMa
 use thiserror::Error;
 use tokio::sync::Mutex;
 
-use super::replicas::{ReplicaSet, original_event_id, original_message, with_node};
+use super::replicas::{ReplicaSet, SealedSession, original_event_id, original_message, with_node};
 use super::session_table::{SessionLease, SessionTable};
 use super::{MAX_SESSIONS, Principal, SESSION_IDLE};
 
@@ -26,6 +26,8 @@ pub(super) struct BoundedSessionManager {
     table: SessionTable,
     /// The replicas of this server, which may continue its sessions.
     replicas: Option<Arc<ReplicaSet>>,
+    /// Discards what this server holds for a session that another one may continue.
+    discard: Box<dyn Fn(&str) + Send + Sync>,
     /// Held while a session is created.
     creation: Mutex<()>,
 }
@@ -92,12 +94,18 @@ impl RequestScope {
 }
 
 impl BoundedSessionManager {
-    pub(super) fn new(replicas: Option<Arc<ReplicaSet>>) -> Self {
+    /// Creates a manager without sessions. `discard` discards what this server holds for a pipeline session that it no
+    /// longer holds, and that another server may continue.
+    pub(super) fn new(
+        replicas: Option<Arc<ReplicaSet>>,
+        discard: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Self {
         let mut inner = LocalSessionManager::default();
         inner.session_config.keep_alive = Some(SESSION_IDLE);
         Self {
             inner,
             replicas,
+            discard: Box::new(discard),
             table: SessionTable::default(),
             creation: Mutex::default(),
         }
@@ -111,6 +119,12 @@ impl BoundedSessionManager {
     /// Returns the sessions with their owners and activity.
     pub(super) fn sessions(&self) -> &SessionTable {
         &self.table
+    }
+
+    /// Returns the pipeline session in a session id, if other servers may continue the session.
+    fn pipeline_session(&self, id: &str) -> Option<String> {
+        let replicas = self.replicas.as_ref()?;
+        Some(SealedSession::open_now(id, replicas.keys())?.session)
     }
 
     /// Removes and returns an idle session if there are too many.
@@ -224,7 +238,11 @@ impl SessionManager for BoundedSessionManager {
     }
 
     async fn close_session(&self, id: &SessionId) -> Result<(), SessionLimitError> {
-        Ok(self.inner.close_session(id).await?)
+        let closed = self.inner.close_session(id).await;
+        if let Some(session) = self.pipeline_session(id) {
+            (self.discard)(&session);
+        }
+        Ok(closed?)
     }
 
     async fn create_stream(

@@ -1,6 +1,7 @@
 //! A client connection: its session in the pipeline, and its subscriptions.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use mimir_core::RequestId;
@@ -22,6 +23,8 @@ use super::subscriptions::WatchedResources;
 pub(crate) struct ClientSession {
     pub(super) server: ToolServer,
     id: String,
+    /// True if a call was made in the pipeline session of the connection.
+    is_used: AtomicBool,
     /// Minimum level of log messages that the client receives.
     min_log_level: Mutex<MinLogLevel>,
     /// Task that notifies the client of changes.
@@ -53,6 +56,7 @@ impl ToolServer {
         ClientSession {
             server: self.clone(),
             id: RequestId::new(SystemTime::now()).to_string(),
+            is_used: AtomicBool::new(false),
             min_log_level: Mutex::new(MinLogLevel::DEFAULT),
             notifier: Mutex::default(),
             watched: Mutex::default(),
@@ -67,7 +71,13 @@ impl ClientSession {
     pub(super) fn pipeline_session(&self, request: &RequestContext<RoleServer>) -> String {
         match principal(request) {
             Some(principal) if is_modern(request) => principal.id.clone(),
-            _ => shared_session(request).map_or_else(|| self.id.clone(), |id| id.0.to_string()),
+            _ => match shared_session(request) {
+                Some(id) => id.0.to_string(),
+                None => {
+                    self.is_used.store(true, Ordering::Relaxed);
+                    self.id.clone()
+                }
+            },
         }
     }
 
@@ -167,6 +177,9 @@ impl Drop for ClientSession {
     fn drop(&mut self) {
         if let Some(notifier) = lock(&self.notifier).take() {
             notifier.abort();
+        }
+        if !self.is_used.load(Ordering::Relaxed) {
+            return;
         }
         let shared = &self.server.0;
         shared.pending_calls.stop_calls_of(&self.id);

@@ -16,9 +16,11 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
+mod deployment;
 mod tools;
 mod wire;
 
+pub use deployment::{MemoryState, Network, NetworkPeer};
 pub use tools::{fake, text_result, tool};
 pub use wire::Wire;
 

@@ -102,7 +102,7 @@ impl SealedSession {
     }
 
     /// Returns the content of a session id as [`Self::open`], if its key is known already.
-    pub(super) fn open_now(id: &str, keys: &SealingKeys) -> Option<Self> {
+    pub(crate) fn open_now(id: &str, keys: &SealingKeys) -> Option<Self> {
         Self::parse(&keys.open(SealPurpose::Session, id)?)
     }
 
