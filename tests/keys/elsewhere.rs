@@ -248,6 +248,16 @@ const SHOWN: &[Shown] = &[
         "embeddings_key_is_sent_only_in_the_header",
     ),
     (
+        "cluster.route.tools",
+        "host/cli/tests/suite/workers.rs",
+        "worker_with_the_label_runs_the_routed_tool",
+    ),
+    (
+        "cluster.route.labels.*",
+        "host/cli/tests/suite/workers.rs",
+        "worker_with_the_label_runs_the_routed_tool",
+    ),
+    (
         "telemetry.endpoint",
         "host/cli/tests/suite/telemetry.rs",
         "telemetry_exports_calls_without_content",

@@ -14,6 +14,7 @@ mod agent;
 mod approval;
 mod browser;
 mod cache;
+mod cluster;
 mod commands;
 mod embeddings;
 mod enforcement;
@@ -40,6 +41,7 @@ pub use agent::{AgentBudget, AgentSettings, CompactionMode};
 pub use approval::{ApprovalBlock, ApprovalConditions, ApprovalDefaults, ToolApproval};
 pub use browser::BrowserSettings;
 pub use cache::CacheSettings;
+pub use cluster::{ClusterSettings, WorkerRoute, WorkerRoutes};
 pub use commands::{AddedBy, ExecApproval, ExecApprovals, ExecMode};
 pub(crate) use embeddings::uses_embeddings;
 pub use embeddings::{EMBEDDINGS_VARIABLE, EmbeddingsEndpoint, EmbeddingsSettings};
@@ -139,6 +141,8 @@ pub struct Config {
     pub telemetry: Option<TelemetrySettings>,
     /// Alarms about canary secrets. Those of a project apply after a person has accepted the project's file.
     pub alerts: Option<AlertSettings>,
+    /// The workers that run calls in a cluster. Those of a project apply after a person has accepted the project's file.
+    pub cluster: Option<ClusterSettings>,
     /// Membership in a team.
     pub teams: TeamSettings,
     /// Restrictions of tools and models.

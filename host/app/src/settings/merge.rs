@@ -73,6 +73,9 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
     if let Some(file) = last(|config| config.alerts.is_some()) {
         config.alerts.clone_from(&file.config.alerts);
     }
+    if let Some(file) = last(|config| config.cluster.is_some()) {
+        config.cluster.clone_from(&file.config.cluster);
+    }
     if let Some(file) = last(|config| config.browser.is_some()) {
         config.browser.clone_from(&file.config.browser);
     }

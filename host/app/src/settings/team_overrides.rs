@@ -5,7 +5,7 @@ use mimir_core::config::Config;
 use super::{ConfigFile, MergedSettings};
 
 /// The keys of which a team's value replaces that of other files as a whole.
-const REPLACED_KEYS: [&str; 24] = [
+const REPLACED_KEYS: [&str; 25] = [
     "profile",
     "toolDiscovery",
     "toolDiscoveryTokens",
@@ -20,6 +20,7 @@ const REPLACED_KEYS: [&str; 24] = [
     "embeddings",
     "telemetry",
     "alerts",
+    "cluster",
     "browser",
     "roles",
     "model",

@@ -52,7 +52,7 @@ pub struct ReplicaArgs {
 const NAME_MAX: usize = 64;
 
 /// Parses the name of a workspace.
-fn workspace_name(text: &str) -> Result<String, String> {
+pub(super) fn workspace_name(text: &str) -> Result<String, String> {
     let is_valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if text.is_empty() || text.len() > NAME_MAX || !text.chars().all(is_valid) {
         return Err(format!(

@@ -151,6 +151,7 @@ async fn http(
     options.extra_metrics = Some(crate::serve::server_metrics(live.host()));
     if let Some(replica) = &replica {
         options.readiness = replica.readiness(live.setup());
+        options.replicas = Some(replica.join_replicas().await?);
     }
     let ServedTools {
         server,
@@ -376,8 +377,11 @@ async fn keep_updated(
     replica: Option<&ServerReplica>,
 ) -> CommandResult<()> {
     let apply = |setup: &HostSetup, mut update| {
-        if let (Some(replica), SetupUpdate::Snapshot { snapshot, .. }) = (replica, &mut update) {
-            replica.apply_tools(snapshot);
+        if let Some(replica) = replica {
+            replica.apply_settings(setup);
+            if let SetupUpdate::Snapshot { snapshot, .. } = &mut update {
+                replica.apply_tools(snapshot);
+            }
         }
         updater.apply_update(setup, update);
         server.refresh();

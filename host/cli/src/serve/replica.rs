@@ -8,12 +8,14 @@ use mimir::process_identity::machine_name;
 use mimir::setup::HostSetup;
 use mimir::workspace_facts::workspace_facts;
 use mimir_cluster::{
-    NodeDescription, NodeRole, NodeWorkspace, PoolOptions, RemoteTools, WorkerPool,
+    NatsPeers, NodeDescription, NodeRole, NodeWorkspace, PoolOptions, RemoteTools, WorkerPool,
 };
-use mimir_core::Pipeline;
+use mimir_core::config::WorkerRoutes;
 use mimir_core::pipeline::PipelineSnapshot;
 use mimir_core::remote_pipeline::RemotePipeline;
-use mimir_mcp::ReadinessCheck;
+use mimir_core::{Pipeline, ToolError};
+use mimir_mcp::{ReadinessCheck, ReplicaSet};
+use parking_lot::RwLock;
 use tokio::sync::watch;
 
 use crate::args::ReplicaArgs;
@@ -25,6 +27,12 @@ use crate::output::note;
 pub struct ServerReplica {
     membership: Arc<ClusterMembership>,
     pool: Option<WorkerPool>,
+    /// The labels that tools need.
+    routes: Arc<RwLock<WorkerRoutes>>,
+}
+
+fn worker_routes(setup: &HostSetup) -> WorkerRoutes {
+    WorkerRoutes::new(setup.settings.config.cluster.as_ref())
 }
 
 /// Returns the description of this process for a cluster, without labels, capacity and tools.
@@ -68,20 +76,26 @@ impl ServerReplica {
             let replica = Self {
                 membership,
                 pool: None,
+                routes: Arc::default(),
             };
             replica.announce("runs its calls itself");
             return Ok((setup, Some(replica)));
         }
+        let routes = Arc::new(RwLock::new(worker_routes(&setup)));
         let options = PoolOptions {
             workspace: membership.workspace().to_owned(),
             allow_any_content: args.workspace_any_content,
-            labels: Arc::new(|_| BTreeMap::new()),
+            labels: Arc::new({
+                let routes = Arc::clone(&routes);
+                move |tool| routes.read().labels(tool)
+            }),
         };
         let (connection, node) = (membership.connection(), membership.node());
         let pool = WorkerPool::start(connection.clone(), node.clone(), options).await;
         let replica = Self {
             pool: Some(pool.map_err(cluster_error)?),
             membership,
+            routes,
         };
         replica.announce("runs its calls on workers");
         Ok((setup.without_tools(), Some(replica)))
@@ -100,6 +114,20 @@ impl ServerReplica {
     pub fn remote(&self) -> Option<Arc<dyn RemotePipeline>> {
         let pool = self.pool.clone()?;
         Some(Arc::new(pool))
+    }
+
+    /// Applies changed settings.
+    pub fn apply_settings(&self, setup: &HostSetup) {
+        *self.routes.write() = worker_routes(setup);
+    }
+
+    /// Returns the messages to the other servers of the cluster.
+    pub async fn join_replicas(&self) -> CommandResult<Arc<ReplicaSet>> {
+        let (connection, node) = (self.membership.connection(), self.membership.node());
+        let peers = NatsPeers::start(connection.clone(), node.clone()).await;
+        let peers = Arc::new(peers.map_err(cluster_error)?);
+        let joined = ReplicaSet::join(peers, Arc::clone(self.membership.state())).await;
+        Ok(joined.map_err(ToolError::unavailable)?)
     }
 
     /// Puts the tools of the workers into a snapshot, if calls run on workers.

@@ -86,6 +86,9 @@ impl Config {
         if sets("alerts") {
             self.alerts.clone_from(&team.alerts);
         }
+        if sets("cluster") {
+            self.cluster.clone_from(&team.cluster);
+        }
         if sets("browser") {
             self.browser.clone_from(&team.browser);
         }

@@ -75,6 +75,9 @@ impl Config {
         if self.alerts.is_some() && self.alerts != below.alerts {
             keys.push("alerts".to_owned());
         }
+        if self.cluster.is_some() && self.cluster != below.cluster {
+            keys.push("cluster".to_owned());
+        }
         if self.browser.is_some() && self.browser != below.browser {
             keys.push("browser".to_owned());
         }
@@ -159,6 +162,8 @@ impl Config {
         // Nor what mimir does, and nothing may silence alarms.
         self.telemetry.clone_from(&below.telemetry);
         self.alerts.clone_from(&below.alerts);
+        // Nor where calls run.
+        self.cluster.clone_from(&below.cluster);
         // The program, the logins of a profile and the use of secrets are for a person to decide.
         self.browser.clone_from(&below.browser);
         self.model.clone_from(&below.model);

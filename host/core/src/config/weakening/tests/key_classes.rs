@@ -45,6 +45,10 @@ fn weakening() -> Vec<(String, Value)> {
         ("audit.onFailure", json!("run")),
         ("browser", json!({"profile": "work"})),
         ("alerts", json!({"webhook": "https://h.example"})),
+        (
+            "cluster",
+            json!({"route": [{"tools": "*", "labels": {"zone": "us"}}]}),
+        ),
         ("telemetry", json!({"endpoint": "http://127.0.0.1:4318"})),
         (
             "embeddings",
