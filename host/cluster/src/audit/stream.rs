@@ -1,7 +1,6 @@
 //! Access to the stream of the audit log. All reads are answered by the leader of the stream, since a follower may lag
 //! behind.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::HeaderMap;
@@ -34,8 +33,6 @@ const EXPECTED_STREAM_HEADER: &str = "Nats-Expected-Stream";
 #[derive(Clone)]
 pub(crate) struct AuditStream {
     connection: ClusterConnection,
-    /// True if the stream is known to exist.
-    exists: Arc<tokio::sync::OnceCell<()>>,
 }
 
 /// The extent of the stream.
@@ -55,10 +52,7 @@ pub struct StreamExtent {
 
 impl AuditStream {
     pub(crate) fn new(connection: ClusterConnection) -> Self {
-        Self {
-            connection,
-            exists: Arc::default(),
-        }
+        Self { connection }
     }
 
     /// Returns the connection.
@@ -66,11 +60,16 @@ impl AuditStream {
         &self.connection
     }
 
-    /// Creates the stream if it does not exist.
-    async fn ensure_exists(&self) -> Result<(), RequestError> {
-        let create = || self.connection.ensure_stream(streams::audit_stream());
-        self.exists.get_or_try_init(create).await?;
-        Ok(())
+    /// Creates the stream if it does not exist. Returns true if it did not.
+    async fn create_if_missing(&self, deadline: Instant) -> Result<bool, RequestError> {
+        let exists = self.connection.stream_exists(names::AUDIT_STREAM, deadline);
+        if exists.await? {
+            return Ok(false);
+        }
+        self.connection
+            .ensure_stream(streams::audit_stream())
+            .await?;
+        Ok(true)
     }
 
     /// Converts the error of a request.
@@ -86,15 +85,22 @@ impl AuditStream {
         payload: Bytes,
         expected: u64,
     ) -> Result<u64, RequestError> {
-        self.ensure_exists().await?;
         headers.insert(EXPECTED_SEQUENCE_HEADER, expected.to_string());
         headers.insert(EXPECTED_STREAM_HEADER, names::AUDIT_STREAM);
         let subject = names::audit_subject(writer);
         let deadline = Instant::now() + ACCESS_TIMEOUT;
-        let stored = self
-            .connection
-            .publish_stored(subject, headers, payload, deadline);
-        Ok(stored.await?.seq)
+        let publish = || {
+            let (subject, headers, payload) = (subject.clone(), headers.clone(), payload.clone());
+            self.connection
+                .publish_stored(subject, headers, payload, deadline)
+        };
+        match publish().await {
+            // The stream does not exist, or has no leader now.
+            Err(RequestError::NotDelivered) if self.create_if_missing(deadline).await? => {
+                Ok(publish().await?.seq)
+            }
+            stored => Ok(stored?.seq),
+        }
     }
 
     /// Returns the last message of a writer.

@@ -180,3 +180,21 @@ async fn paused_process_is_fenced_when_it_goes_on() {
     let report = other.verify().await;
     assert!(report.ok, "{report:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server"]
+async fn process_killed_while_no_server_runs_is_closed_later() {
+    let mut server = NatsServer::start();
+    let other = TestNode::start(&server.url()).await;
+    let mut process = NodeProcess::start(&server.url());
+    let id = process.id.clone();
+    assert!(process.ask("announce c1").starts_with("ok"));
+    server.kill();
+    process.signal("-KILL");
+    server.restart();
+    let found = other.wait_for_outcome(&id, "c1").await;
+    assert!(found.outcome.unwrap().may_have_run);
+    other.record("c2").await;
+    let report = other.verify().await;
+    assert!(report.ok && report.running_calls == 0, "{report:?}");
+}

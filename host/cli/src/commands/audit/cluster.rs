@@ -114,8 +114,11 @@ pub(super) async fn tail(
     let mut lines = read_lines(&log, first, last).await?;
     lines.drain(..lines.len().saturating_sub(count));
     print(printer, &lines)?;
+    if !follow {
+        return Ok(ExitReason::Done);
+    }
     let mut stop = std::pin::pin!(wait_for_interrupt());
-    while follow {
+    loop {
         tokio::select! {
             exit = &mut stop => return Ok(match exit {
                 // Ctrl-C is the usual way to end `tail -f`.
@@ -125,7 +128,7 @@ pub(super) async fn tail(
             () = tokio::time::sleep(POLL_INTERVAL) => {}
         }
         if reader_is_gone() {
-            break;
+            return Ok(ExitReason::Done);
         }
         let extent = log.extent().await.map_err(unreadable)?;
         let newest = extent.map_or(0, |extent| extent.last);
@@ -134,7 +137,6 @@ pub(super) async fn tail(
             last = newest;
         }
     }
-    Ok(ExitReason::Done)
 }
 
 /// Returns the lines of the messages from `first` to `last`.
