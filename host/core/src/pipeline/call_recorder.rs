@@ -226,7 +226,6 @@ impl CallRecorder {
         let mut event = AuditEvent::new(EventKind::Canary, self.stopwatch.now())
             .with_subject(name)
             .with_detail(direction.describe());
-        event.ok = false;
         event.direction = Some(direction);
         event.id.clone_from(&self.event.id);
         event.session.clone_from(&self.event.session);
