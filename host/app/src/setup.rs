@@ -30,12 +30,11 @@ use crate::cluster::ClusterMembership;
 use crate::code_embeddings::GuardedEmbeddings;
 use crate::interface::{self, warn};
 use crate::models;
-use crate::process_identity::process_name;
 use crate::secrets::{UserSecrets, UserVault};
 use crate::servers::WorkspaceServers;
 use crate::settings::MergedSettings;
 use crate::shared_approvals::SharedApprovalStore;
-use crate::shared_questions::QuestionBoard;
+use crate::shared_questions::{QuestionAsker, QuestionBoard};
 use crate::shared_state::FileSharedState;
 use crate::skills::SkillLibrary;
 use crate::teams;
@@ -91,6 +90,14 @@ impl HostSetup {
     pub fn find(workspace: Option<&Path>) -> Result<Self, ToolError> {
         let user_dirs = find_user_dirs();
         let workspace = find_workspace(workspace)?;
+        workspace.check_separation(&user_dirs)?;
+        let settings = MergedSettings::read(&user_dirs, &workspace)?;
+        Ok(Self::from_parts(user_dirs, workspace, settings))
+    }
+
+    /// Reads the config files of a workspace that was found already.
+    pub fn in_workspace(workspace: WorkspaceFolder) -> Result<Self, ToolError> {
+        let user_dirs = find_user_dirs();
         workspace.check_separation(&user_dirs)?;
         let settings = MergedSettings::read(&user_dirs, &workspace)?;
         Ok(Self::from_parts(user_dirs, workspace, settings))
@@ -431,9 +438,10 @@ impl HostSetup {
         }
         let (switch, state) = match &self.cluster {
             Some(cluster) => {
-                pipeline.share_questions(Arc::new(
-                    self.question_board(Arc::clone(cluster.state()), cluster.workspace()),
-                ));
+                let (state, node) = (Arc::clone(cluster.state()), cluster.node().clone());
+                let asker = move || QuestionAsker::Node(node.id());
+                let board = self.question_board(state, cluster.workspace(), asker);
+                pipeline.share_questions(Arc::new(board));
                 (cluster.switch(), Some(Arc::clone(cluster.state())))
             }
             None => (user_switch(&self.user_dirs), None),
@@ -476,15 +484,21 @@ impl HostSetup {
     pub fn share_questions(&self, pipeline: &Pipeline) {
         if let Some(state) = self.local_state().filter(|_| self.cluster.is_none()) {
             let workspace = self.workspace.root().display().to_string();
-            pipeline.share_questions(Arc::new(self.question_board(state, &workspace)));
+            let asker = || QuestionAsker::Process(std::process::id());
+            pipeline.share_questions(Arc::new(self.question_board(state, &workspace, asker)));
         }
     }
 
-    fn question_board(&self, state: SharedStateHandle, workspace: &str) -> QuestionBoard {
+    fn question_board(
+        &self,
+        state: SharedStateHandle,
+        workspace: &str,
+        asker: impl Fn() -> QuestionAsker + Send + Sync + 'static,
+    ) -> QuestionBoard {
         QuestionBoard::new(
             state,
             workspace,
-            &process_name(),
+            asker,
             self.approval_timeout(),
             self.settings.config.approvals.unattended,
         )

@@ -19,6 +19,7 @@ use mimir_core::shared_state::{
 use mimir_core::{BoxFuture, ToolError, ToolErrorCode};
 use serde::{Deserialize, Serialize};
 
+use crate::process_identity::process_name;
 use crate::shared_state::StateMirror;
 
 #[cfg(test)]
@@ -54,6 +55,16 @@ pub struct GivenAnswer {
     pub reason: Option<String>,
 }
 
+/// The process that waits for the answer to a question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum QuestionAsker {
+    /// A process of this machine, by its id.
+    Process(u32),
+    /// A node of a cluster, by its id.
+    Node(String),
+}
+
 /// An approval question of any process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -62,8 +73,10 @@ pub struct SharedQuestion {
     pub id: String,
     /// The name of the workspace.
     pub workspace: String,
-    /// The machine and the process that ask.
+    /// The machine and the process that ask, for people.
     pub process: String,
+    /// The process that waits for the answer.
+    pub asker: QuestionAsker,
     /// The time of the question.
     pub asked_at: Timestamp,
     /// The time until which an answer counts.
@@ -97,8 +110,12 @@ impl QuestionStore {
         let entries = self.0.list(StateArea::Questions, None).await?;
         let now = Timestamp::now();
         let questions = entries.iter().filter_map(|entry| decode(entry).ok());
-        let mut open: Vec<SharedQuestion> =
-            questions.filter(|question| question.is_open(now)).collect();
+        let mut open = Vec::new();
+        for question in questions.filter(|question| question.is_open(now)) {
+            if self.is_awaited(&question).await? {
+                open.push(question);
+            }
+        }
         open.sort_by(|one, other| (one.asked_at, &one.id).cmp(&(other.asked_at, &other.id)));
         Ok(open)
     }
@@ -130,6 +147,13 @@ impl QuestionStore {
         let entry = entry.ok_or_else(|| ToolError::not_found(ENDED))?;
         let mut question = decode(&entry).map_err(ToolError::unavailable)?;
         check_open(&question)?;
+        if !self
+            .is_awaited(&question)
+            .await
+            .map_err(ToolError::unavailable)?
+        {
+            return Err(ToolError::not_found(ENDED));
+        }
         check_offered(&question.card, &given.answer)?;
         question.state = QuestionState::Answered(given);
         match self.replace(&key, &question, entry.revision).await {
@@ -143,6 +167,17 @@ impl QuestionStore {
                 ))
             }
             Err(error) => Err(ToolError::unavailable(error)),
+        }
+    }
+
+    /// Returns true if the process that has asked may still wait for the answer.
+    async fn is_awaited(&self, question: &SharedQuestion) -> Result<bool, SharedStateError> {
+        match &question.asker {
+            QuestionAsker::Process(id) => Ok(mimir_core::platform::process_may_run(*id)),
+            QuestionAsker::Node(id) => {
+                let key = mimir_cluster::NodeEntry::key(id);
+                Ok(self.0.get(StateArea::Nodes, &key).await?.is_some())
+            }
         }
     }
 
@@ -208,6 +243,7 @@ pub struct QuestionBoard {
     store: QuestionStore,
     workspace: String,
     process: String,
+    asker: Box<dyn Fn() -> QuestionAsker + Send + Sync>,
     timeout: Duration,
     unattended: UnattendedQuestions,
     /// The copy of the questions, while there are open ones.
@@ -215,18 +251,20 @@ pub struct QuestionBoard {
 }
 
 impl QuestionBoard {
-    /// Creates the board of a pipeline. `timeout` is the time that a person has to answer.
+    /// Creates the board of a pipeline. `asker` returns this process; a node gets a new id after it was cut off.
+    /// `timeout` is the time that a person has to answer.
     pub fn new(
         state: SharedStateHandle,
         workspace: &str,
-        process: &str,
+        asker: impl Fn() -> QuestionAsker + Send + Sync + 'static,
         timeout: Duration,
         unattended: UnattendedQuestions,
     ) -> Self {
         Self {
             store: QuestionStore::new(state),
             workspace: workspace.to_owned(),
-            process: process.to_owned(),
+            process: process_name(),
+            asker: Box::new(asker),
             timeout,
             unattended,
             mirror: tokio::sync::Mutex::default(),
@@ -257,6 +295,7 @@ impl QuestionBoard {
             })?,
             workspace: self.workspace.clone(),
             process: self.process.clone(),
+            asker: (self.asker)(),
             asked_at,
             expires_at: asked_at.checked_add(time).unwrap_or(Timestamp::MAX),
             card: card.clone(),

@@ -68,6 +68,10 @@ fn given(answer: ApprovalAnswer) -> GivenAnswer {
     }
 }
 
+fn this_process() -> QuestionAsker {
+    QuestionAsker::Process(std::process::id())
+}
+
 struct Questions {
     _folder: tempfile::TempDir,
     board: Arc<QuestionBoard>,
@@ -81,7 +85,7 @@ fn questions(unattended: UnattendedQuestions, timeout: Duration) -> Questions {
         board: Arc::new(QuestionBoard::new(
             state(),
             "w",
-            "process 1",
+            this_process,
             timeout,
             unattended,
         )),
@@ -314,10 +318,30 @@ async fn question_is_asked_here_if_the_store_is_not_usable() {
     std::fs::write(&root, "").unwrap();
     let state = Arc::new(FileSharedState::new(root));
     let wait = UnattendedQuestions::Wait;
-    let board = Arc::new(QuestionBoard::new(state, "w", "process 1", LONG, wait));
+    let board = Arc::new(QuestionBoard::new(state, "w", this_process, LONG, wait));
     let (approver, sender) = GivenApprover::new();
     let asking = ask(&board, approver, "one");
     sender.send(ApprovalAnswer::Once).unwrap();
     assert_eq!(asking.await.unwrap(), ApprovalAnswer::Once);
     assert_eq!(board.ask(&Nobody, "s", &card("two")).await, unattended());
+}
+
+#[tokio::test]
+async fn question_of_an_ended_process_takes_no_answer() {
+    for asker in [
+        QuestionAsker::Process(u32::MAX - 1),
+        QuestionAsker::Node("gone".to_owned()),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let state: SharedStateHandle = Arc::new(FileSharedState::new(folder.path()));
+        let store = QuestionStore::new(Arc::clone(&state));
+        let wait = UnattendedQuestions::Wait;
+        let board = QuestionBoard::new(state, "w", move || asker.clone(), LONG, wait);
+        let open = board.open(&card("one")).await.unwrap();
+        assert_eq!(store.open_questions().await.unwrap(), []);
+        let late = store
+            .answer(&open.question.id, given(ApprovalAnswer::Once))
+            .await;
+        assert!(late.unwrap_err().message.contains("the question has ended"));
+    }
 }

@@ -21,6 +21,9 @@ mod chat;
 mod code;
 // Code of `run_code` that calls other tools: under the same rules, approval and audit log as a model's own calls.
 mod code_calls;
+// `mimir serve --pool` and `mimir worker`, with a NATS server.
+#[cfg(unix)]
+mod cluster_workers;
 mod code_search;
 // Compiling a component is limited in size, time and memory, and ends with the call that needs it.
 mod compile;
@@ -68,6 +71,8 @@ mod npm_sources;
 mod packages;
 // `mimir tools` in a terminal, driven by tmux.
 mod picker;
+// Questions of a running server that a person answers in a shell.
+mod pending_questions;
 // Files in a checkout that replace mimir's own: pipes on which a reader would block, and links to other places.
 mod planted;
 // `mimir tools test`, `tools build --watch` and `tools dev`.
@@ -113,6 +118,8 @@ mod servers;
 mod skills;
 // Stored values of tools in YAML files, and their requests to the model.
 mod storage;
+// `mimir stop` and `mimir start`, in a shell and with a running server.
+mod stops;
 // `mimir setup`: the config files of agents, and the first minute.
 mod setup;
 // `mimir keys`, and trust settings that cannot be used.
