@@ -427,16 +427,8 @@ fn canary(home: &Path, name: &str, shape: &str) -> String {
 /// Returns the alarms in the audit log.
 fn alarms(home: &Path) -> Vec<Value> {
     let (_, out, _) = run(home, &["audit", "show", "--event", "canary", "--json"]);
-    let lines = out
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let mut alarms: Vec<Value> = lines.filter(|line| line["event"] == "canary").collect();
-    if alarms.is_empty()
-        && let Ok(Value::Array(all)) = serde_json::from_str(&out)
-    {
-        alarms = all;
-    }
-    alarms
+    let shown: Value = serde_json::from_str(&out).unwrap();
+    shown["events"].as_array().unwrap().clone()
 }
 
 #[test]
