@@ -249,12 +249,12 @@ const SHOWN: &[Shown] = &[
     ),
     (
         "cluster.route.tools",
-        "host/cli/tests/suite/workers.rs",
+        "host/cli/tests/suite/cluster_workers.rs",
         "worker_with_the_label_runs_the_routed_tool",
     ),
     (
         "cluster.route.labels.*",
-        "host/cli/tests/suite/workers.rs",
+        "host/cli/tests/suite/cluster_workers.rs",
         "worker_with_the_label_runs_the_routed_tool",
     ),
     (

@@ -10,6 +10,8 @@ mod agent_context;
 mod agents;
 // `mimir audit` and the keys of `audit`, in a shell.
 mod audit;
+/// `mimir audit` with the log of a cluster.
+mod audit_cluster;
 // `mimir tools build`: what is installed, and what a failed installation leaves in place.
 mod browser;
 mod build_install;

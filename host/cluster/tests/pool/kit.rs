@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use mimir_cluster::{
-    CallRunner, CallWorker, ClusterAuditSink, ClusterConnection, ClusterNode, ConnectionOptions,
-    NodeDescription, NodeRole, NodeWorkspace, PoolOptions, RemoteToolList, WorkerLoad, WorkerPool,
+    CallRunner, CallWorker, ClusterAuditSink, ClusterConnection, ClusterJobs, ClusterNode,
+    ConnectionOptions, JobRunner, NodeDescription, NodeRole, NodeWorkspace, PoolOptions,
+    RemoteToolList, WorkerLoad, WorkerPool,
 };
 use mimir_core::audit::{AuditEvent, AuditSink as _, EventKind};
 use mimir_core::backend::BoxFuture;
@@ -66,6 +67,7 @@ pub struct Worker {
     pub worker: CallWorker,
     pub node: ClusterNode,
     pub runner: Arc<FakeRunner>,
+    _jobs: JobRunner,
     runtime: Option<tokio::runtime::Runtime>,
 }
 
@@ -85,12 +87,21 @@ impl Worker {
             .unwrap();
         let entered = runtime.enter();
         let shared = Arc::clone(&runner) as Arc<dyn CallRunner>;
+        let jobs = JobRunner::start(
+            connection.clone(),
+            node.clone(),
+            node.state(),
+            Arc::clone(&shared),
+            "main",
+            capacity,
+        );
         let worker = CallWorker::start(connection, node.clone(), shared, capacity);
         drop(entered);
         Self {
             worker,
             node,
             runner,
+            _jobs: jobs,
             runtime: Some(runtime),
         }
     }
@@ -127,6 +138,7 @@ impl Drop for Worker {
 pub struct Front {
     pub pool: WorkerPool,
     pub node: ClusterNode,
+    connection: ClusterConnection,
 }
 
 impl Front {
@@ -303,6 +315,7 @@ impl FakeRunner {
                 }
                 None => Self::text("cannot ask"),
             },
+            "long" => Self::text(&"x".repeat(3 << 20)),
             "hang" => std::future::pending().await,
             "gate" | "write" => {
                 self.pass_gate().await;

@@ -12,7 +12,7 @@ use mimir_core::{Pipeline, ToolError, ToolSource};
 use mimir_registry::team::BundledFile;
 
 use crate::agent::{AgentRuntime, ConversationSaver, new_conversation, read_image};
-use crate::args::{ApprovalsCommand, AuditCommand, GlobalOptions, ToolListCommand};
+use crate::args::{ApprovalsCommand, AuditCommand, AuditSource, GlobalOptions, ToolListCommand};
 use crate::exit::CommandResult;
 use crate::output::tools::CommandSyntax;
 use crate::output::{ResultPrinter, STRONG, indented, note, styled};
@@ -176,6 +176,7 @@ pub(super) async fn run_command(
             let command = AuditCommand::Tail {
                 lines: AUDIT_LINES,
                 follow: false,
+                source: AuditSource::default(),
             };
             audit::run(globals, command).await?;
         }
