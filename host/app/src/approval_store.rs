@@ -60,9 +60,14 @@ impl UserApprovalStore {
     /// Creates the approval store of a workspace. Its files are read and created on first use. `None` on platforms
     /// without a folder for the user's settings.
     pub fn new(user_dirs: &UserDirs, workspace: &WorkspaceFolder) -> Option<Self> {
+        // The decisions about a deployment come with it, and are none about the workspace's own files.
+        let kind = match workspace.deployment() {
+            Some(_) => "deployed.json",
+            None => "json",
+        };
         Some(Self {
             store: ApprovalFile::new(
-                user_state_path(user_dirs, workspace, "json")?,
+                user_state_path(user_dirs, workspace, kind)?,
                 workspace.root(),
             ),
             lock: ToolsLockFile::new(workspace.lock()),

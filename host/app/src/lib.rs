@@ -12,6 +12,7 @@ pub mod call_switch;
 pub mod cluster;
 mod code_embeddings;
 pub mod conversations;
+pub mod deployments;
 pub mod file_error;
 pub mod host;
 pub mod install_package;

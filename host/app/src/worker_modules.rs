@@ -213,7 +213,8 @@ impl WorkerModules {
             let cache = self.user_dirs.cache.clone();
             let host = setup::host(self.workspace.root(), cache, &limits);
             let scripts =
-                ScriptFolder::new(Arc::clone(&host), setup::engines(), self.workspace.tools());
+                ScriptFolder::new(Arc::clone(&host), setup::engines(), self.workspace.tools())
+                    .with_location_root(self.workspace.deployment().map(std::path::Path::to_owned));
             (scripts, Toolbox::new(host, Vec::new(), None))
         })
     }

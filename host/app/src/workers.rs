@@ -71,7 +71,7 @@ impl WorkspaceWorkers {
     /// Creates a handle to the workers of a workspace. Reads nothing.
     pub fn for_workspace(user_dirs: &UserDirs, workspace: &WorkspaceFolder) -> Self {
         Self {
-            folder: workspace.root().join(FOLDER),
+            folder: workspace.settings_root().join(FOLDER),
             workspace: workspace.clone(),
             user_dirs: user_dirs.clone(),
             teams: Vec::new(),

@@ -19,6 +19,8 @@ pub struct WorkspaceFolder {
     has_mimir_dir: bool,
     skipped: Option<PathBuf>,
     unusable: Option<PathBuf>,
+    /// The folder whose `.mimir` has the settings and tools of a deployment, which replace those of the workspace.
+    deployment: Option<PathBuf>,
 }
 
 /// Name of the folder in the user's settings folder that stands in for the workspace. See
@@ -63,6 +65,7 @@ impl WorkspaceFolder {
             root,
             skipped: None,
             unusable: None,
+            deployment: None,
         })
     }
 
@@ -86,6 +89,7 @@ impl WorkspaceFolder {
                     has_mimir_dir: true,
                     skipped,
                     unusable,
+                    deployment: None,
                 };
             }
         }
@@ -94,6 +98,7 @@ impl WorkspaceFolder {
             has_mimir_dir: false,
             skipped,
             unusable,
+            deployment: None,
         }
     }
 
@@ -116,10 +121,29 @@ impl WorkspaceFolder {
                     root,
                     skipped: None,
                     unusable: None,
+                    deployment: None,
                 })
             }
             (Err(error), None) => Err(error),
         }
+    }
+
+    /// Returns this workspace with the settings, tools and lock file in the `.mimir` of `root` instead of its own. Its
+    /// state stays where it is.
+    #[must_use]
+    pub fn with_deployment(mut self, root: PathBuf) -> Self {
+        self.deployment = Some(root);
+        self
+    }
+
+    /// Returns the folder whose `.mimir` has the deployment in force, if the workspace has one.
+    pub fn deployment(&self) -> Option<&Path> {
+        self.deployment.as_deref()
+    }
+
+    /// Returns the folder whose `.mimir` has the settings and tools in force.
+    pub fn settings_root(&self) -> &Path {
+        self.deployment.as_deref().unwrap_or(&self.root)
     }
 
     /// Returns the absolute path of the workspace root.
@@ -158,17 +182,17 @@ impl WorkspaceFolder {
 
     /// Returns the path of `.mimir/config.yml`.
     pub fn config(&self) -> PathBuf {
-        self.mimir_dir().join("config.yml")
+        self.settings_root().join(MIMIR_DIR).join("config.yml")
     }
 
     /// Returns the path of `.mimir/tools`.
     pub fn tools(&self) -> PathBuf {
-        self.mimir_dir().join("tools")
+        self.settings_root().join(MIMIR_DIR).join("tools")
     }
 
     /// Returns the path of `.mimir/tools.lock`.
     pub fn lock(&self) -> PathBuf {
-        self.mimir_dir().join("tools.lock")
+        self.settings_root().join(MIMIR_DIR).join("tools.lock")
     }
 
     /// Returns the path of `.mimir/state`.

@@ -15,6 +15,7 @@ mod audit;
 mod call;
 mod call_switch;
 mod cluster;
+mod cluster_admin;
 mod command_hints;
 mod config;
 mod keys;
@@ -33,10 +34,13 @@ mod tools;
 mod worker;
 
 pub use approvals::{ApprovalAnswerArgs, ApprovalsCommand};
-pub use audit::{AuditCommand, AuditFilter};
+pub use audit::{AuditCommand, AuditFilter, AuditSource};
 pub use call::CallArgs;
 pub use call_switch::{StartArgs, StopArgs};
 pub use cluster::{ClusterOptions, ClusterScope};
+pub use cluster_admin::{
+    ClusterCommand, ClusterInitArgs, ClusterPublishArgs, ClusterSetupArgs, ClusterStatusArgs,
+};
 pub use config::ConfigCommand;
 pub use keys::{KeysCommand, KeysNewArgs};
 pub use mcp::{AllowedTools, CodingAgent, McpAddArgs, McpCommand, ServerTrust};
@@ -58,6 +62,7 @@ pub use tools::{
     ToolsBuildArgs, ToolsCommand, ToolsDevArgs, ToolsExportArgs, ToolsImportCommand, ToolsPushArgs,
     ToolsTestArgs, ToolsTrustArgs, ToolsUpdateArgs, secret_need,
 };
+use worker::workspace_name;
 pub use worker::{ReplicaArgs, WorkerArgs};
 
 /// Runs tools for AI agents, each call in a fresh, bounded sandbox.
@@ -243,6 +248,17 @@ Examples:
   mimir worker --nats tls://nats.example:4222 --nats-key worker.nk --workspace-name web --label gpu=true
   mimir help cluster       from one machine to a cluster")]
     Worker(WorkerArgs),
+    /// Set up a cluster of many servers and workers, publish to it, and show its state
+    #[command(after_help = "\
+Examples:
+  mimir cluster init cluster --host localhost
+  mimir cluster setup --nats tls://localhost:4222 --nats-key cluster/keys/admin.nk --nats-ca cluster/tls/ca.pem
+  mimir cluster publish
+  mimir cluster status")]
+    Cluster {
+        #[command(subcommand)]
+        command: ClusterCommand,
+    },
     /// Use MCP servers, and have agents use this one
     #[command(after_help = "\
 Examples:

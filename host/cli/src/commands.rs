@@ -8,6 +8,7 @@ mod audit;
 pub mod call;
 mod call_switch;
 mod chat;
+mod cluster;
 mod cluster_record;
 mod completions;
 mod config;
@@ -74,6 +75,7 @@ pub async fn run(args: CliArgs) -> CommandResult {
         CliCommand::Chat(args) => chat::run(globals, args).await,
         CliCommand::Serve(args) => serve::run(globals, args).await,
         CliCommand::Worker(args) => worker::run(globals, args).await,
+        CliCommand::Cluster { command } => cluster::run(globals, command).await,
         CliCommand::Policy { command } => match command {
             PolicyCommand::Explain { tool, arguments } => {
                 explain::run(globals, &tool, arguments).await

@@ -1,17 +1,17 @@
 //! The settings and tools that all nodes of a workspace use: published by an administrator, followed by all.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mimir_core::shared_state::{
     SharedStateError, SharedStateHandle, StateArea, StateKey, StateRevision,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::objects::{ComponentStore, OBJECT_SIZE_MAX, ObjectError};
+use crate::objects::{ComponentStore, OBJECT_SIZE_MAX, ObjectError, object_digest};
 
 mod mirror;
 
-pub use mirror::{DeploymentMirror, MirrorChange};
+pub use mirror::{DecisionWriter, DeploymentMirror, MirrorChange, NodeIdSource};
 
 /// The format version of manifests that this release reads and writes.
 const MANIFEST_VERSION: u32 = 1;
@@ -50,12 +50,15 @@ pub struct DeploymentManifest {
     pub workspace: String,
     /// The files, sorted by path.
     pub files: Vec<DeployedFile>,
-    /// Digests of settings and workers that the administrator has accepted, as `mimir policy accept` stores them.
+    /// Digests of settings that the administrator has accepted, as `mimir policy accept` stores them.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub accepted_settings: BTreeSet<String>,
     /// Digests of accepted worker files.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub accepted_workers: BTreeSet<String>,
+    /// Ids of the grants that the administrator has given, by the location of the plugin. The grants are in the lock file.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub grants: BTreeMap<String, String>,
     /// The user who has published it.
     pub published_by: String,
     /// The time, in milliseconds since 1970.
@@ -77,8 +80,18 @@ impl DeploymentManifest {
             files,
             accepted_settings: BTreeSet::new(),
             accepted_workers: BTreeSet::new(),
+            grants: BTreeMap::new(),
             published_by,
             published_at_ms,
+        }
+    }
+
+    /// Returns the description of a file with this content.
+    pub fn file(path: &str, content: &[u8]) -> DeployedFile {
+        DeployedFile {
+            path: path.to_owned(),
+            sha256: object_digest(content),
+            size: content.len() as u64,
         }
     }
 
@@ -122,8 +135,8 @@ impl DeploymentManifest {
     }
 }
 
-/// Returns true if a file below `.mimir` belongs to a deployment: settings, the lock file, and all below `tools`,
-/// `workers` and `skills`, except hidden files.
+/// Returns true if a file below `.mimir` belongs to a deployment: settings, the lock file, and all below `tools`
+/// and `workers`, except hidden files.
 pub fn is_deployable(path: &str) -> bool {
     let is_plain = |part: &str| {
         !part.is_empty()
@@ -169,6 +182,9 @@ pub enum DeploymentError {
     /// The objects.
     #[error(transparent)]
     Object(#[from] ObjectError),
+    /// The decisions that come with the deployment cannot be stored.
+    #[error("the grants of the deployment cannot be stored: {0}")]
+    Decisions(String),
     /// A file of the node.
     #[error("{path}: {error}")]
     File {
@@ -225,19 +241,10 @@ impl Deployments {
             .transpose()
     }
 
-    /// Stores a file's content.
-    pub async fn store_file(
-        &self,
-        path: &str,
-        content: Vec<u8>,
-    ) -> Result<DeployedFile, DeploymentError> {
-        let size = content.len() as u64;
-        let sha256 = self.store.put(content.into()).await?;
-        Ok(DeployedFile {
-            path: path.to_owned(),
-            sha256,
-            size,
-        })
+    /// Stores the content of a file.
+    pub async fn store_file(&self, content: Vec<u8>) -> Result<(), DeploymentError> {
+        self.store.put(content.into()).await?;
+        Ok(())
     }
 
     /// Publishes a deployment whose files are stored. `replaced` is the revision that the administrator has seen, or
@@ -310,7 +317,6 @@ mod tests {
             "tools/a.wasm",
             "tools/x/tool.yml",
             "workers/a.md",
-            "skills/s/SKILL.md",
         ] {
             assert!(is_deployable(path), "{path}");
         }

@@ -99,7 +99,7 @@ impl ComponentStore {
         if size > OBJECT_SIZE_MAX {
             return Err(ObjectError::TooLarge { size });
         }
-        let digest = hex(&Sha256::digest(&content));
+        let digest = object_digest(&content);
         if self.size(&digest).await? == Some(size) {
             return Ok(digest);
         }
@@ -242,7 +242,11 @@ fn damaged(digest: &str, text: &str) -> ObjectError {
     }
 }
 
-/// Returns the SHA-256 of these bytes in lower-case hex, by which an object is stored.
-pub(crate) fn hex(bytes: &[u8]) -> String {
+/// Returns the digest of an object: its SHA-256 in lower-case hex.
+pub(crate) fn object_digest(content: &[u8]) -> String {
+    hex(&Sha256::digest(content))
+}
+
+fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

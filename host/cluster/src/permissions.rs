@@ -62,10 +62,7 @@ pub(crate) fn role_permissions(role: NodeRole, public_key: &str) -> SubjectPermi
             format!("$JS.API.STREAM.MSG.GET.{stream}"),
         ]);
     }
-    publish.extend([
-        names::AUDIT_SUBJECTS.to_owned(),
-        names::OBJECT_SUBJECTS.to_owned(),
-    ]);
+    publish.push(names::AUDIT_SUBJECTS.to_owned());
     match role {
         NodeRole::Front => {
             publish.extend([
@@ -89,6 +86,7 @@ pub(crate) fn role_permissions(role: NodeRole, public_key: &str) -> SubjectPermi
             subscribe.extend([names::worker_calls("*"), names::worker_control("*")]);
         }
         NodeRole::Admin => {
+            publish.push(names::OBJECT_SUBJECTS.to_owned());
             for stream in crate::streams::all_streams() {
                 publish.extend([
                     format!("$JS.API.STREAM.CREATE.{}", stream.name),
@@ -157,6 +155,7 @@ mod tests {
                 vec![Front, Worker, Admin],
             ),
             (names::jobs("w"), "publish", vec![Front]),
+            (names::object_subject("d", "0"), "publish", vec![Admin]),
             (
                 "$JS.API.STREAM.CREATE.KV_MIMIR_JOBS".to_owned(),
                 "publish",

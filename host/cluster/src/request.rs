@@ -16,7 +16,6 @@ pub(crate) mod code {
     pub(crate) const INSUFFICIENT_PEERS: u64 = 10005;
     pub(crate) const SYSTEM_UNAVAILABLE: u64 = 10008;
     pub(crate) const NOT_LEADER: u64 = 10009;
-    pub(crate) const CONSUMER_NOT_FOUND: u64 = 10014;
     pub(crate) const INSUFFICIENT_RESOURCES: u64 = 10023;
     pub(crate) const MEMORY_EXCEEDED: u64 = 10028;
     pub(crate) const NO_MESSAGE: u64 = 10037;

@@ -321,6 +321,12 @@ impl StateAccess {
                         .find_change(area, key, change, &id, deadline, error)
                         .await;
                 }
+                Err(error) if error.code() == Some(code::MESSAGE_TOO_LARGE) => {
+                    return Err(SharedStateError::TooLarge {
+                        size: change.value.len(),
+                        max,
+                    });
+                }
                 Err(error) => return Err(self.error(area, error)),
             }
         }

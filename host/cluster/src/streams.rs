@@ -28,9 +28,9 @@ pub(crate) fn area_stream(area: StateArea) -> Config {
         }
         StateArea::Sessions | StateArea::Jobs => 256,
     };
-    // Leases and counts are worth nothing once all servers have stopped.
+    // Counts are worth nothing once all servers have stopped. The names of nodes whose log has to be closed are.
     let storage = match area {
-        StateArea::Nodes | StateArea::Limits => StorageType::Memory,
+        StateArea::Limits => StorageType::Memory,
         _ => StorageType::File,
     };
     Config {
@@ -196,6 +196,13 @@ impl ClusterConnection {
     /// there an administrator has created all streams.
     pub(crate) async fn ensure_stream(&self, mut config: Config) -> Result<(), RequestError> {
         let name = config.name.clone();
+        // Without this, a key that may not create streams would cause a warning of the servers each time.
+        if self
+            .stream_exists(&name, Instant::now() + ACCESS_TIMEOUT)
+            .await?
+        {
+            return Ok(());
+        }
         for replicas in [REPLICAS, 1] {
             config.num_replicas = replicas;
             let error = match self.put_stream("CREATE", &config).await {
@@ -249,7 +256,6 @@ pub(crate) struct StreamAnswer {
 pub(crate) struct StreamUsage {
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
-    pub(crate) last_seq: u64,
     /// Number of messages by subject, if asked for.
     #[serde(default)]
     pub(crate) subjects: Option<std::collections::BTreeMap<String, u64>>,

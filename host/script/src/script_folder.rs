@@ -30,6 +30,8 @@ const LINK_OUTSIDE: &str = "the link leads out of the workspace: replace it with
 pub struct ScriptFolder {
     engines: Arc<CodeEngines>,
     folder: PathBuf,
+    /// The folder to which locations are relative, besides the workspace.
+    location_root: Option<PathBuf>,
     /// The tools of unchanged files.
     cached: Mutex<HashMap<(String, Sha256Digest), CachedTools>>,
 }
@@ -43,8 +45,16 @@ impl ScriptFolder {
         Self {
             engines: CodeEngines::new(host, engines),
             folder,
+            location_root: None,
             cached: Mutex::default(),
         }
+    }
+
+    /// Shows files below this folder by their path from it, as if it were the workspace.
+    #[must_use]
+    pub fn with_location_root(mut self, root: Option<PathBuf>) -> Self {
+        self.location_root = root;
+        self
     }
 
     /// Returns the script engine, to prepare it before the first call.
@@ -196,7 +206,9 @@ impl ScriptFolder {
     fn display_path(&self, name: &str) -> String {
         let path = self.folder.join(name);
         let workspace = self.engines.scripts().host().workspace();
-        let below = path.strip_prefix(workspace).unwrap_or(&path);
+        let root = self.location_root.as_deref();
+        let below = root.and_then(|root| path.strip_prefix(root).ok());
+        let below = below.unwrap_or_else(|| path.strip_prefix(workspace).unwrap_or(&path));
         below.to_string_lossy().replace('\\', "/")
     }
 }

@@ -78,6 +78,8 @@ pub struct Toolbox {
     retries: bool,
     known_only: bool,
     described_only: bool,
+    /// The folder to which locations are relative, besides the workspace.
+    location_root: Option<PathBuf>,
     plugins: Mutex<HashMap<(Sha256Digest, String), Arc<WasmPlugin>>>,
 }
 
@@ -116,6 +118,7 @@ impl Toolbox {
             retries: false,
             known_only: false,
             described_only: false,
+            location_root: None,
             plugins: Mutex::default(),
         }
     }
@@ -124,6 +127,13 @@ impl Toolbox {
     #[must_use]
     pub fn with_team(mut self, team: Vec<TeamComponent>) -> Self {
         self.team = team;
+        self
+    }
+
+    /// Shows files below this folder by their path from it, as if it were the workspace.
+    #[must_use]
+    pub fn with_location_root(mut self, root: Option<PathBuf>) -> Self {
+        self.location_root = root;
         self
     }
 
@@ -431,7 +441,10 @@ impl Toolbox {
     /// Returns the display name of the file: relative to the workspace if it is inside.
     fn display_name(&self, folder: &std::path::Path, name: &str) -> String {
         let path = folder.join(name);
-        let below = path.strip_prefix(self.host.workspace()).unwrap_or(&path);
+        let root = self.location_root.as_deref();
+        let below = root.and_then(|root| path.strip_prefix(root).ok());
+        let in_workspace = || path.strip_prefix(self.host.workspace()).unwrap_or(&path);
+        let below = below.unwrap_or_else(in_workspace);
         below.to_string_lossy().replace('\\', "/")
     }
 

@@ -1,6 +1,6 @@
 //! Loading of the tools of a workspace: components, scripts, MCP servers, skills and workers, with their grants.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mimir_core::grants;
@@ -45,6 +45,7 @@ impl HostSetup {
         let checks = folder.as_ref().and_then(|_| teams::signature_checks(self));
         Toolbox::new(host, mimir_builtins::ALL.to_vec(), folder)
             .with_team(components)
+            .with_location_root(self.workspace.deployment().map(Path::to_owned))
             .with_file_checks(checks)
     }
 
@@ -64,6 +65,7 @@ impl HostSetup {
     /// Returns the loader of the scripts that a toolbox finds in `.mimir/tools`.
     pub fn scripts(&self, host: Arc<WasmHost>) -> ScriptFolder {
         ScriptFolder::new(host, engines(), self.workspace.tools())
+            .with_location_root(self.workspace.deployment().map(Path::to_owned))
     }
 
     /// Loads the tools of all sources, with their grants.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mimir::cluster::ClusterMembership;
+use mimir::cluster::{self, ClusterMembership};
+use mimir::deployments::NodeDeployment;
 use mimir::live_setup::{CHECK_INTERVAL, LiveSetup, PipelineUpdater};
 use mimir::setup::HostSetup;
 use mimir::teams::spawn_refresh;
@@ -24,16 +25,19 @@ const CALLS_PER_CPU: u32 = 4;
 pub async fn run(globals: &GlobalOptions, args: WorkerArgs) -> CommandResult {
     let mut interrupts = InterruptListener::install();
     stderr_queue::detach_stderr();
-    let connection = args.cluster.require_connection()?;
+    let connection = cluster::connect(args.cluster.require_connection()?).await?;
     let setup = HostSetup::find_with_bundles(globals.workspace.as_deref(), false).await?;
+    let name = cluster::workspace_name(&setup.workspace, args.workspace_name.as_deref());
+    let (setup, deployment) = NodeDeployment::for_setup(&connection, &name, setup).await?;
     let refresh = spawn_refresh(&setup);
     let _ = setup.workspace.make_state();
     let capacity = args.capacity.unwrap_or_else(default_capacity);
     let mut description = describe_node(&setup, NodeRole::Worker, args.workspace_name.as_deref());
     description.labels = args.labels.into_iter().collect();
     description.capacity = capacity;
-    let joined = ClusterMembership::join(connection, description.clone(), &setup.user_dirs);
+    let joined = ClusterMembership::join_with(connection, description.clone(), &setup.user_dirs);
     let membership = Arc::new(joined.await?);
+    deployment.report_as(membership.node());
     let setup = setup.in_cluster(Arc::clone(&membership));
     // All tools are compiled before the first call.
     let mut live = tokio::select! {

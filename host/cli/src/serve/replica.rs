@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mimir::cluster::{ClusterMembership, cluster_error, workspace_name};
+use mimir::cluster::{self, ClusterMembership, cluster_error, workspace_name};
+use mimir::deployments::NodeDeployment;
 use mimir::process_identity::machine_name;
 use mimir::setup::HostSetup;
 use mimir::workspace_facts::workspace_facts;
@@ -29,6 +30,8 @@ pub struct ServerReplica {
     pool: Option<WorkerPool>,
     /// The labels that tools need.
     routes: Arc<RwLock<WorkerRoutes>>,
+    /// Follows the published deployment while the server runs.
+    _deployment: Arc<NodeDeployment>,
 }
 
 fn worker_routes(setup: &HostSetup) -> WorkerRoutes {
@@ -68,15 +71,21 @@ impl ServerReplica {
                 "{option} needs a cluster: name its servers with --nats URL, or set MIMIR_NATS"
             )));
         };
+        let connection = cluster::connect(options).await?;
+        let name = workspace_name(&setup.workspace, args.workspace_name.as_deref());
+        let (setup, deployment) = NodeDeployment::for_setup(&connection, &name, setup).await?;
         let description = describe_node(&setup, NodeRole::Front, args.workspace_name.as_deref());
-        let membership = ClusterMembership::join(options, description, &setup.user_dirs).await?;
-        let membership = Arc::new(membership);
+        let joined = ClusterMembership::join_with(connection, description, &setup.user_dirs);
+        let membership = Arc::new(joined.await?);
+        deployment.report_as(membership.node());
+        let deployment = Arc::new(deployment);
         let setup = setup.in_cluster(Arc::clone(&membership));
         if !args.pool {
             let replica = Self {
                 membership,
                 pool: None,
                 routes: Arc::default(),
+                _deployment: deployment,
             };
             replica.announce("runs its calls itself");
             return Ok((setup, Some(replica)));
@@ -96,6 +105,7 @@ impl ServerReplica {
             pool: Some(pool.map_err(cluster_error)?),
             membership,
             routes,
+            _deployment: deployment,
         };
         replica.announce("runs its calls on workers");
         Ok((setup.without_tools(), Some(replica)))

@@ -9,7 +9,6 @@ use mimir_core::shared_state::{
     SharedStateHandle, StateArea, StateChange, StateRevision, StateWatch,
 };
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
 use super::{
@@ -17,13 +16,13 @@ use super::{
     deployment_key, in_force_key, parse,
 };
 use crate::connection::ClusterConnection;
-use crate::objects::{ComponentStore, hex};
+use crate::objects::{ComponentStore, object_digest};
 
 /// File with the manifest of the copy.
 const STATE_FILE: &str = "deployment.json";
 
-/// Folder of the copy.
-const FILES: &str = "files";
+/// Folder of the files in the folder of the copy, named as in a workspace.
+const FILES: &str = ".mimir";
 
 /// Interval at which a node reports the deployment in force, and the lifetime of a report.
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
@@ -31,6 +30,12 @@ const REPORT_LIFETIME: Duration = Duration::from_secs(12);
 
 /// Pause before a deployment is copied again that could not be copied.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// Stores the decisions that come with a deployment: grants and accepted settings.
+pub type DecisionWriter = Arc<dyn Fn(&DeploymentManifest) -> Result<(), String> + Send + Sync>;
+
+/// Returns the current id of this node.
+pub type NodeIdSource = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// A change of the copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +64,7 @@ struct CopiedDeployment {
 pub struct DeploymentMirror {
     folder: PathBuf,
     changes: watch::Receiver<MirrorChange>,
-    node: watch::Sender<Option<String>>,
+    node: watch::Sender<Option<NodeIdSource>>,
 }
 
 impl DeploymentMirror {
@@ -70,6 +75,7 @@ impl DeploymentMirror {
         state: SharedStateHandle,
         workspace: &str,
         folder: PathBuf,
+        decisions: DecisionWriter,
     ) -> Result<Self, DeploymentError> {
         let runtime = connection.runtime().clone();
         let store = ComponentStore::new(connection);
@@ -79,6 +85,7 @@ impl DeploymentMirror {
             workspace: workspace.to_owned(),
             files: folder.join(FILES),
             folder: folder.clone(),
+            decisions,
         };
         let events = copy.state.watch(StateArea::Deployment).await?;
         let first = match copy.deployments.current(workspace).await? {
@@ -101,12 +108,11 @@ impl DeploymentMirror {
         })
     }
 
-    /// Returns the folder with the files of the deployment, which stands for `.mimir`, or `None` if none was published
-    /// when the mirror started.
-    pub fn files(&self) -> Option<PathBuf> {
+    /// Returns the folder whose `.mimir` is the copy, or `None` if no deployment is published.
+    pub fn root(&self) -> Option<&Path> {
         match &*self.changes.borrow() {
             MirrorChange::NotPublished => None,
-            _ => Some(self.folder.join(FILES)),
+            _ => Some(&self.folder),
         }
     }
 
@@ -116,8 +122,8 @@ impl DeploymentMirror {
     }
 
     /// Reports the deployment in force under the id of this node from now on.
-    pub fn report_as(&self, node: &str) {
-        self.node.send_replace(Some(node.to_owned()));
+    pub fn report_as(&self, node: NodeIdSource) {
+        self.node.send_replace(Some(node));
     }
 }
 
@@ -127,6 +133,7 @@ struct MirrorTask {
     workspace: String,
     folder: PathBuf,
     files: PathBuf,
+    decisions: DecisionWriter,
 }
 
 impl MirrorTask {
@@ -221,6 +228,7 @@ impl MirrorTask {
             });
             copied.map_err(|error| file_error(&path, error))?;
         }
+        (self.decisions)(manifest).map_err(DeploymentError::Decisions)?;
         let copied = CopiedDeployment {
             revision: deployment.revision,
             manifest: manifest.clone(),
@@ -247,7 +255,7 @@ async fn report(
     state: &SharedStateHandle,
     workspace: &str,
     mut changes: watch::Receiver<MirrorChange>,
-    mut node: watch::Receiver<Option<String>>,
+    mut node: watch::Receiver<Option<NodeIdSource>>,
 ) {
     let mut in_force = None;
     loop {
@@ -259,7 +267,7 @@ async fn report(
             }
             MirrorChange::Failed(error) => Some(error.clone()),
         };
-        let id = node.borrow_and_update().clone();
+        let id = node.borrow_and_update().as_ref().map(|id| id());
         if let Some(id) = id {
             let report = DeploymentInForce {
                 workspace: workspace.to_owned(),
@@ -304,7 +312,7 @@ fn create_folder(folder: &Path) -> Result<(), DeploymentError> {
 fn file_digest(path: &Path) -> Option<String> {
     let is_file = path.symlink_metadata().is_ok_and(|meta| meta.is_file());
     let content = std::fs::read(path).ok().filter(|_| is_file)?;
-    Some(hex(&Sha256::digest(content)))
+    Some(object_digest(&content))
 }
 
 /// Deletes all files below a folder that are not wanted, and folders that are empty then.

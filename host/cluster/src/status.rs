@@ -1,0 +1,99 @@
+//! The state of a cluster, for people.
+
+use mimir_core::shared_state::{SharedState, SharedStateError, StateArea};
+use serde::Serialize;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::connection::{ACCESS_TIMEOUT, ClusterConnection, ClusterError};
+use crate::node::{NodeEntry, node_keys, writer_keys};
+use crate::request::code;
+use crate::streams::{StreamAnswer, all_streams};
+
+/// Returns the live nodes, sorted by id.
+pub async fn live_nodes(state: &dyn SharedState) -> Result<Vec<NodeEntry>, SharedStateError> {
+    let prefix = node_keys();
+    let entries = state.list(StateArea::Nodes, Some(&prefix)).await?;
+    let nodes = entries
+        .iter()
+        .filter_map(|entry| serde_json::from_slice(&entry.value).ok());
+    Ok(nodes.collect())
+}
+
+/// Returns the writers of the audit log that are not closed. One without a live node is closed by another node soon.
+pub async fn open_writers(state: &dyn SharedState) -> Result<Vec<String>, SharedStateError> {
+    let prefix = writer_keys();
+    let entries = state.list(StateArea::Nodes, Some(&prefix)).await?;
+    let names = entries
+        .iter()
+        .filter_map(|entry| entry.key.as_str().split_once('.'));
+    Ok(names.map(|(_, name)| name.to_owned()).collect())
+}
+
+/// The state of a stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StreamStatus {
+    /// The name.
+    pub name: String,
+    /// True if the stream exists.
+    pub exists: bool,
+    /// Number of messages.
+    pub messages: u64,
+    /// Size of the messages in bytes.
+    pub bytes: u64,
+    /// Maximum size in bytes. A full stream refuses further messages.
+    pub max_bytes: u64,
+    /// Number of servers with a replica.
+    pub replicas: usize,
+    /// The server that answers for the stream. `None` while the servers elect one, and at a server that runs alone.
+    pub leader: Option<String>,
+    /// Servers whose replica is missing or behind.
+    pub behind: Vec<String>,
+}
+
+impl ClusterConnection {
+    /// Returns the state of all streams of the cluster.
+    pub async fn stream_status(&self) -> Result<Vec<StreamStatus>, ClusterError> {
+        let mut streams = Vec::new();
+        for config in all_streams() {
+            let name = config.name;
+            let request = format!("STREAM.INFO.{name}");
+            let deadline = Instant::now() + ACCESS_TIMEOUT;
+            let info: Option<StreamAnswer> = match self.api(&request, &Value::Null, deadline).await
+            {
+                Ok(info) => Some(info),
+                Err(error) if error.code() == Some(code::STREAM_NOT_FOUND) => None,
+                Err(error) => return Err(self.error(error)),
+            };
+            streams.push(describe(name, config.max_bytes, info));
+        }
+        Ok(streams)
+    }
+}
+
+fn describe(name: String, max_bytes: i64, info: Option<StreamAnswer>) -> StreamStatus {
+    let exists = info.is_some();
+    let (state, cluster) = match info {
+        Some(info) => (Some(info.state), info.cluster),
+        None => (None, None),
+    };
+    let followers = cluster.iter().flat_map(|cluster| &cluster.replicas);
+    let behind = followers
+        .clone()
+        .filter(|peer| peer.offline || !peer.current);
+    StreamStatus {
+        name,
+        exists,
+        messages: state.as_ref().map_or(0, |state| state.messages),
+        bytes: state.as_ref().map_or(0, |state| state.bytes),
+        max_bytes: u64::try_from(max_bytes).unwrap_or(0),
+        replicas: if exists {
+            followers.clone().count() + 1
+        } else {
+            0
+        },
+        behind: behind.map(|peer| peer.name.clone()).collect(),
+        leader: cluster.and_then(|cluster| cluster.leader),
+    }
+}

@@ -1,0 +1,215 @@
+//! A cluster of the files that `mimir cluster init` writes.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_nats::{Event, ServerError};
+use mimir_cluster::{
+    ClusterConnection, ClusterError, ConnectionOptions, InitOptions, cluster_files,
+};
+use sha2::{Digest as _, Sha256};
+
+/// Environment variable with the path of the program `nats-server`, if it is not in `PATH`.
+const PROGRAM_VARIABLE: &str = "MIMIR_TEST_NATS";
+
+/// The files of a cluster on this machine, and its running servers.
+pub struct ClusterFolder {
+    folder: tempfile::TempDir,
+    port: u16,
+    servers: usize,
+    children: Vec<Child>,
+}
+
+impl ClusterFolder {
+    /// Writes the files of a cluster with free ports.
+    pub fn write(servers: usize) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let port = free_port();
+        let options = InitOptions {
+            servers,
+            hosts: vec!["localhost".to_owned()],
+            port,
+        };
+        for file in cluster_files(&options, folder.path()).unwrap() {
+            let path = folder.path().join(&file.path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, file.content).unwrap();
+        }
+        Self {
+            folder,
+            port,
+            servers,
+            children: Vec::new(),
+        }
+    }
+
+    /// Writes the files and starts the servers.
+    pub fn start(servers: usize) -> Self {
+        let mut cluster = Self::write(servers);
+        let program = std::env::var_os(PROGRAM_VARIABLE)
+            .map_or_else(|| PathBuf::from("nats-server"), PathBuf::from);
+        for number in 0..servers {
+            let child = Command::new(&program)
+                .args(["-c", &format!("nats/nats-{number}.conf")])
+                .current_dir(cluster.folder.path())
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap_or_else(|error| {
+                    panic!("{}: {error}; set {PROGRAM_VARIABLE}", program.display())
+                });
+            cluster.children.push(child);
+        }
+        cluster
+    }
+
+    /// Returns the path of a file of the cluster.
+    pub fn path(&self, file: &str) -> PathBuf {
+        self.folder.path().join(file)
+    }
+
+    fn urls(&self) -> String {
+        let ports = (0..self.servers).map(|number| usize::from(self.port) + number);
+        let urls: Vec<String> = ports
+            .map(|port| format!("tls://localhost:{port}"))
+            .collect();
+        urls.join(",")
+    }
+
+    /// Connects with the key of a role.
+    pub async fn connect(&self, role: &str) -> Result<ClusterConnection, ClusterError> {
+        self.connect_with_authority(role, self.path("tls/ca.pem"))
+            .await
+    }
+
+    /// Connects with the key of a role, and trusts another authority.
+    pub async fn connect_with_authority(
+        &self,
+        role: &str,
+        authority: PathBuf,
+    ) -> Result<ClusterConnection, ClusterError> {
+        self.connect_as(Some(self.path(&format!("keys/{role}.nk"))), authority)
+            .await
+    }
+
+    /// Connects with a key.
+    pub async fn connect_with_key(
+        &self,
+        key: Option<PathBuf>,
+    ) -> Result<ClusterConnection, ClusterError> {
+        self.connect_as(key, self.path("tls/ca.pem")).await
+    }
+
+    /// Connects as soon as the servers run.
+    async fn connect_as(
+        &self,
+        key: Option<PathBuf>,
+        authority: PathBuf,
+    ) -> Result<ClusterConnection, ClusterError> {
+        let options = ConnectionOptions {
+            servers: self.urls(),
+            key_file: key,
+            ca_file: Some(authority),
+        };
+        loop {
+            match ClusterConnection::connect(options.clone()).await {
+                Err(error) if error.to_string().contains("check that the servers run") => {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// Connects a plain client with the key of a role. The flag is set when the server refuses a subject.
+    async fn client(&self, role: &str) -> (async_nats::Client, Arc<AtomicBool>) {
+        let seed = std::fs::read_to_string(self.path(&format!("keys/{role}.nk"))).unwrap();
+        let refused = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&refused);
+        let options = async_nats::ConnectOptions::with_nkey(seed.trim().to_owned())
+            .add_root_certificates(self.path("tls/ca.pem"))
+            .require_tls(true)
+            .event_callback(move |event| {
+                if let Event::ServerError(ServerError::Other(text)) = &event
+                    && text.to_lowercase().contains("permissions violation")
+                {
+                    flag.store(true, Ordering::SeqCst);
+                }
+                std::future::ready(())
+            });
+        (options.connect(self.urls()).await.unwrap(), refused)
+    }
+
+    /// Returns true if a role may use a subject.
+    pub async fn try_subject(&self, role: &str, action: &str, subject: &str) -> bool {
+        let (client, refused) = self.client(role).await;
+        let subscription = match action {
+            "publish" => {
+                client
+                    .publish(subject.to_owned(), "x".into())
+                    .await
+                    .unwrap();
+                None
+            }
+            _ => Some(client.subscribe(subject.to_owned()).await.unwrap()),
+        };
+        // The server answers in order: a refusal comes before the answer to the next ping, and then only has to be noted.
+        client.flush().await.unwrap();
+        for _ in 0..10 {
+            if refused.load(Ordering::SeqCst) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        drop(subscription);
+        !refused.load(Ordering::SeqCst)
+    }
+
+    /// Stores chunks that do not have the digest which names them. Returns the name.
+    pub async fn store_damaged_object(&self, content: &[u8]) -> String {
+        let (client, _) = self.client("admin").await;
+        let name: String = Sha256::digest(content)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let size = format!("{{\"size\":{}}}", content.len());
+        let changed: Vec<u8> = content.iter().map(|byte| byte ^ 1).collect();
+        for (part, payload) in [("0", changed), ("end", size.into_bytes())] {
+            client
+                .publish(format!("mimir.objects.{name}.{part}"), payload.into())
+                .await
+                .unwrap();
+        }
+        client.flush().await.unwrap();
+        name
+    }
+}
+
+impl Drop for ClusterFolder {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Returns a port that is free together with the ports of routes and of monitoring.
+fn free_port() -> u16 {
+    loop {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let is_free = |offset: u16| {
+            port.checked_add(offset)
+                .is_some_and(|port| TcpListener::bind(("127.0.0.1", port)).is_ok())
+        };
+        if port < 60_000 && is_free(2000) && is_free(4000) {
+            return port;
+        }
+    }
+}

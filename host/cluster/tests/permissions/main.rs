@@ -1,0 +1,341 @@
+//! Tests of the files that `mimir cluster init` writes, with a NATS server that is started from them.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+mod cluster_folder;
+
+use std::time::Duration;
+
+use mimir_cluster::{
+    ClusterConnection, ClusterError, ComponentStore, DeploymentManifest, DeploymentMirror,
+    Deployments, MirrorChange, NatsState, ObjectError,
+};
+use mimir_core::shared_state::{SharedState, SharedStateError, StateArea, StateKey};
+use std::sync::Arc;
+
+use cluster_folder::ClusterFolder;
+
+/// Maximum time for a change to be seen. Reached only by a broken cluster.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+async fn state(cluster: &ClusterFolder, role: &str) -> NatsState {
+    NatsState::new(cluster.connect(role).await.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server"]
+async fn cluster_refuses_processes_without_a_key_or_with_a_foreign_one() {
+    let cluster = ClusterFolder::start(1);
+    let refused = cluster.connect_with_key(None).await.err().unwrap();
+    assert!(matches!(refused, ClusterError::Connect { .. }), "{refused}");
+    assert!(refused.to_string().contains("--nats-key"), "{refused}");
+    let other = ClusterFolder::write(1);
+    let key = other.path("keys/admin.nk");
+    let refused = cluster.connect_with_key(Some(key)).await.err().unwrap();
+    assert!(
+        refused.to_string().contains("do not accept the key"),
+        "{refused}"
+    );
+    // A server with a certificate of another authority is not trusted.
+    let refused = cluster
+        .connect_with_authority("admin", other.path("tls/ca.pem"))
+        .await;
+    let refused = refused.err().unwrap().to_string();
+    assert!(refused.contains("certificate"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server"]
+async fn cluster_streams_are_created_by_an_administrator_only() {
+    let cluster = ClusterFolder::start(1);
+    let front = cluster.connect("front").await.unwrap();
+    let key = StateKey::new(["a"]);
+    let early = NatsState::new(front.clone());
+    let early = early.create(StateArea::Sessions, &key, vec![1], None).await;
+    let message = early.unwrap_err().to_string();
+    assert!(message.contains("mimir cluster setup"), "{message}");
+    let refused = front.create_streams(None).await.unwrap_err().to_string();
+    assert!(refused.contains("STREAM.CREATE"), "{refused}");
+    let admin = cluster.connect("admin").await.unwrap();
+    let created = admin.create_streams(None).await.unwrap();
+    assert!(
+        created
+            .iter()
+            .all(|stream| !stream.existed && stream.replicas == 1)
+    );
+    let again = admin.create_streams(None).await.unwrap();
+    assert!(again.iter().all(|stream| stream.existed));
+    let status = admin.stream_status().await.unwrap();
+    assert!(
+        status
+            .iter()
+            .all(|stream| stream.exists && stream.replicas == 1),
+        "{status:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server"]
+async fn cluster_roles_access_only_their_areas() {
+    let cluster = ClusterFolder::start(1);
+    let admin = cluster.connect("admin").await.unwrap();
+    admin.create_streams(None).await.unwrap();
+    use StateArea::{Control, Deployment, Keys};
+    for (role, read_only, hidden) in [
+        ("front", &[Control, Deployment][..], &[][..]),
+        ("worker", &[Control, Deployment][..], &[Keys][..]),
+        ("admin", &[][..], &[Keys][..]),
+    ] {
+        let state = state(&cluster, role).await;
+        let key = StateKey::new([role]);
+        for area in StateArea::ALL {
+            let is_hidden = hidden.contains(&area);
+            let can_write = !is_hidden && !read_only.contains(&area);
+            let written = state.create(area, &key, vec![1], None).await;
+            let listed = state.list(area, None).await;
+            let found = state.get(area, &key).await;
+            let watched = state.watch(area).await.map(drop);
+            let is_forbidden = |error: Option<&SharedStateError>| match error {
+                None => false,
+                Some(SharedStateError::Forbidden { area: named, .. }) => *named == area,
+                Some(other) => panic!("{role} {area}: {other}"),
+            };
+            assert_eq!(
+                is_forbidden(written.as_ref().err()),
+                !can_write,
+                "{role} {area}"
+            );
+            assert_eq!(
+                is_forbidden(listed.as_ref().err()),
+                is_hidden,
+                "{role} {area}"
+            );
+            assert_eq!(
+                is_forbidden(found.as_ref().err()),
+                is_hidden,
+                "{role} {area}"
+            );
+            assert_eq!(
+                is_forbidden(watched.as_ref().err()),
+                is_hidden,
+                "{role} {area}"
+            );
+        }
+    }
+}
+
+/// The subjects that decide who sends calls, runs them, and answers.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server"]
+async fn cluster_roles_cannot_take_each_others_part() {
+    let cluster = ClusterFolder::start(1);
+    cluster
+        .connect("admin")
+        .await
+        .unwrap()
+        .create_streams(None)
+        .await
+        .unwrap();
+    for (role, action, subject, is_allowed) in [
+        ("front", "publish", "mimir.worker.n.call", true),
+        ("worker", "publish", "mimir.worker.n.call", false),
+        ("admin", "publish", "mimir.worker.n.call", false),
+        ("worker", "subscribe", "mimir.worker.n.call", true),
+        ("front", "subscribe", "mimir.worker.n.call", false),
+        ("front", "subscribe", "mimir.worker.>", false),
+        ("admin", "subscribe", ">", false),
+        ("worker", "publish", "mimir.reply.n.1", true),
+        ("front", "publish", "mimir.reply.n.1", false),
+        ("worker", "subscribe", "mimir.reply.n.1", false),
+        ("worker", "publish", "mimir.front.n.message", false),
+        ("worker", "subscribe", "mimir.front.n.message", false),
+        ("worker", "subscribe", "_INBOX.>", false),
+        ("worker", "subscribe", "$KV.MIMIR_KEYS.>", false),
+        (
+            "front",
+            "publish",
+            "$JS.API.STREAM.DELETE.MIMIR_AUDIT",
+            false,
+        ),
+        (
+            "worker",
+            "publish",
+            "$JS.API.STREAM.PURGE.MIMIR_AUDIT",
+            false,
+        ),
+        (
+            "admin",
+            "publish",
+            "$JS.API.STREAM.MSG.DELETE.MIMIR_AUDIT",
+            false,
+        ),
+        ("worker", "publish", "$JS.API.STREAM.CREATE.EVIL", false),
+        (
+            "worker",
+            "publish",
+            "$JS.API.CONSUMER.CREATE.KV_MIMIR_KEYS",
+            false,
+        ),
+        (
+            "worker",
+            "publish",
+            "$JS.API.DIRECT.GET.KV_MIMIR_KEYS",
+            false,
+        ),
+    ] {
+        let allowed = cluster.try_subject(role, action, subject).await;
+        assert_eq!(allowed, is_allowed, "{role} {action} {subject}");
+    }
+}
+
+/// Objects are named by their content, so that nobody can replace what a node runs.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server"]
+async fn cluster_objects_are_checked_and_cannot_be_replaced() {
+    let cluster = ClusterFolder::start(1);
+    let admin = cluster.connect("admin").await.unwrap();
+    admin.create_streams(None).await.unwrap();
+    let store = ComponentStore::new(admin);
+    let content: Vec<u8> = (0..1_500_000_u32)
+        .map(|number| (number % 251) as u8)
+        .collect();
+    let digest = store.put(content.clone().into()).await.unwrap();
+    assert_eq!(store.put(content.clone().into()).await.unwrap(), digest);
+    let worker = cluster.connect("worker").await.unwrap();
+    let read = ComponentStore::new(worker);
+    assert_eq!(read.get(&digest).await.unwrap(), content);
+    assert!(matches!(
+        read.get(&"0".repeat(64)).await,
+        Err(ObjectError::Missing(_))
+    ));
+    assert!(matches!(
+        read.get("../x").await,
+        Err(ObjectError::Missing(_))
+    ));
+    let empty = store.put(Vec::new().into()).await.unwrap();
+    assert_eq!(read.get(&empty).await.unwrap(), Vec::<u8>::new());
+    // A worker cannot store objects, so it cannot damage those that others will store.
+    let refused = read.put(b"other".to_vec().into()).await.unwrap_err();
+    assert!(refused.to_string().contains("may not publish"), "{refused}");
+    // Damaged content is refused: the chunk of one object under the name of another.
+    let other = b"damaged".to_vec();
+    let name = cluster.store_damaged_object(&other).await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("component.wasm");
+    let damaged = read.get_file(&name, &path).await.unwrap_err();
+    assert!(matches!(damaged, ObjectError::Damaged { .. }), "{damaged}");
+    assert_eq!(
+        std::fs::read_dir(folder.path()).unwrap().count(),
+        0,
+        "nothing is left"
+    );
+    read.get_file(&digest, &path).await.unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), content);
+}
+
+fn manifest(files: &[(&str, &[u8])]) -> DeploymentManifest {
+    let files = files
+        .iter()
+        .map(|(path, content)| DeploymentManifest::file(path, content));
+    DeploymentManifest::new("web", files.collect(), "admin".to_owned(), 1)
+}
+
+async fn publish(
+    connection: &ClusterConnection,
+    files: &[(&str, &[u8])],
+    replaced: Option<u64>,
+) -> u64 {
+    let state = Arc::new(NatsState::new(connection.clone()));
+    let deployments = Deployments::new(state, ComponentStore::new(connection.clone()));
+    for (_, content) in files {
+        deployments.store_file(content.to_vec()).await.unwrap();
+    }
+    deployments
+        .publish(&manifest(files), replaced)
+        .await
+        .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server"]
+async fn cluster_deployments_reach_all_nodes_and_keep_no_old_files() {
+    let cluster = ClusterFolder::start(1);
+    let admin = cluster.connect("admin").await.unwrap();
+    admin.create_streams(None).await.unwrap();
+    let first = publish(
+        &admin,
+        &[
+            ("config.yml", b"a: 1"),
+            ("tools/one.sh", b"1"),
+            ("tools/two.sh", b"1"),
+        ],
+        None,
+    )
+    .await;
+    let worker = cluster.connect("worker").await.unwrap();
+    let state = Arc::new(NatsState::new(worker.clone()));
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join(".mimir/tools/old")).unwrap();
+    std::fs::write(folder.path().join(".mimir/tools/old/x"), "x").unwrap();
+    let decisions = Arc::new(|_: &DeploymentManifest| Ok(()));
+    let mirror = DeploymentMirror::start(worker, state, "web", folder.path().to_owned(), decisions);
+    let mirror = mirror.await.unwrap();
+    let read = |path: &str| std::fs::read_to_string(folder.path().join(".mimir").join(path)).ok();
+    assert_eq!(read("config.yml").as_deref(), Some("a: 1"));
+    assert_eq!(
+        read("tools/two.sh").as_deref(),
+        Some("1"),
+        "two files may have the same content"
+    );
+    assert_eq!(read("tools/old/x"), None);
+    let mut changes = mirror.changes();
+    let second = publish(
+        &admin,
+        &[("config.yml", b"a: 2"), ("tools/two.sh", b"2")],
+        Some(first),
+    )
+    .await;
+    let is_second = |change: &MirrorChange| matches!(change, MirrorChange::InForce { revision, .. } if *revision == second);
+    tokio::time::timeout(PATIENCE, changes.wait_for(is_second))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(read("config.yml").as_deref(), Some("a: 2"));
+    assert_eq!(read("tools/one.sh"), None);
+    // Of two administrators, one learns of the other.
+    let deployments = Deployments::new(
+        Arc::new(NatsState::new(admin.clone())),
+        ComponentStore::new(admin.clone()),
+    );
+    let late = deployments
+        .publish(&manifest(&[]), Some(first))
+        .await
+        .unwrap_err();
+    assert!(late.to_string().contains("someone else"), "{late}");
+    // A worker cannot publish.
+    let worker = cluster.connect("worker").await.unwrap();
+    let own = Arc::new(NatsState::new(worker));
+    let as_worker = Deployments::new(own, ComponentStore::new(admin));
+    let refused = as_worker.publish(&manifest(&[]), Some(second)).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("may not access"), "{refused}");
+    mirror.report_as(Arc::new(|| "node-1".to_owned()));
+    let reported = async {
+        loop {
+            let found = deployments.in_force().await.unwrap();
+            if found
+                .iter()
+                .any(|(node, report)| node == "node-1" && report.revision == Some(second))
+            {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, reported).await.unwrap();
+}
