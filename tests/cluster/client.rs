@@ -1,6 +1,6 @@
 //! Clients of MCP, of both protocol generations, that answer approval forms and record what they see.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -350,23 +350,16 @@ fn parse_result(result: &Value) -> (ClientAnswer, Option<Duration>) {
     (answer, retry_after)
 }
 
-/// Waits until a server answers a path with 200. Returns the last answer if it does not.
-pub async fn await_ready(target: &HttpTarget, path: &str, timeout: Duration) -> Result<(), String> {
-    let start = Instant::now();
-    let mut last = String::new();
-    while start.elapsed() < timeout {
-        match get(target, path).await {
-            Ok((200, _)) => return Ok(()),
-            Ok((status, text)) => last = format!("HTTP {status}: {text}"),
-            Err(error) => last = error,
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
+/// Checks that a server is ready.
+pub async fn check_ready(target: &HttpTarget) -> Result<(), String> {
+    match get(target, "/readyz").await? {
+        (200, _) => Ok(()),
+        (status, text) => Err(format!("{}: HTTP {status}: {text}", target.address)),
     }
-    Err(format!("{}{path}: {last}", target.address))
 }
 
 /// Gets a page: status and text.
-pub async fn get(target: &HttpTarget, path: &str) -> Result<(u16, String), String> {
+async fn get(target: &HttpTarget, path: &str) -> Result<(u16, String), String> {
     let request = async {
         let mut connection = HttpConnection::connect(target).await?;
         let (head, body) = connection.request(target, "GET", path, "", "").await?;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::client::await_ready;
+use crate::client::check_ready;
 use crate::history::{FoundEffect, RecordLine};
 use crate::http::HttpTarget;
 use crate::nats::{AUDIT_STREAM, NatsConnection};
@@ -22,6 +22,9 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Timeout of the test's own requests to NATS.
 const NATS_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Maximum size of the stores of a NATS server, which the streams of mimir reserve.
+const STORE_SIZE: &str = "10G";
+
 /// The size and the settings of a cluster.
 #[derive(Debug, Clone)]
 pub struct ClusterPlan {
@@ -31,8 +34,6 @@ pub struct ClusterPlan {
     pub fronts: usize,
     /// Number of workers, on the machines in turns. 0 lets the fronts run the calls.
     pub workers: usize,
-    /// Maximum size of the stores of a NATS server.
-    pub store_size: &'static str,
     /// Limit of the limited tool.
     pub calls_per_minute: Option<usize>,
     /// True if each worker runs on a CPU of its own.
@@ -47,7 +48,6 @@ impl Default for ClusterPlan {
             servers: 3,
             fronts: 3,
             workers: 3,
-            store_size: "1G",
             calls_per_minute: None,
             pinned: false,
             waits_for_answers: false,
@@ -127,6 +127,7 @@ impl ClusterDeployment {
         // Each in its own workspace; the first one compiles for all.
         if !nodes.is_empty() {
             admin.trust_tools()?;
+            admin.compile_tools()?;
         }
         std::thread::scope(|scope| {
             let trusting: Vec<_> = nodes
@@ -166,7 +167,7 @@ impl ClusterDeployment {
             program,
             folder,
         };
-        deployment.declare_servers(&route_ports, plan.store_size, &logs)?;
+        deployment.declare_servers(&route_ports, &logs)?;
         for (index, node) in fronts.iter().enumerate() {
             let (machine, port) = (machine(index), deployment.front_ports[index]);
             let mut arguments = vec!["serve".to_owned(), "--http".to_owned()];
@@ -230,17 +231,48 @@ impl ClusterDeployment {
     }
 
     /// Waits until each front can take calls, and all stores have all copies.
-    pub async fn await_ready(&self) -> Result<(), String> {
-        for index in 0..self.fronts.len() {
-            let ready = await_ready(&self.front(index), "/readyz", START_TIMEOUT).await;
-            ready.map_err(|error| format!("{error}\n{}", self.logs()))?;
+    pub async fn await_ready(&mut self) -> Result<(), String> {
+        let start = Instant::now();
+        let targets = (0..self.fronts.len()).map(|index| self.front(index));
+        let targets: Vec<HttpTarget> = targets.chain([self.target()]).collect();
+        for target in targets {
+            while let Err(error) = check_ready(&target).await {
+                if start.elapsed() > START_TIMEOUT {
+                    return Err(format!(
+                        "{error}\n{}\n{}",
+                        self.proxy.log_end(),
+                        self.logs()
+                    ));
+                }
+                self.supervise(|_, _| false)?;
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
         }
-        let ready = await_ready(&self.target(), "/readyz", START_TIMEOUT).await;
-        ready.map_err(|error| format!("{error}\n{}", self.proxy.log_end()))?;
         match self.servers.is_empty() {
             true => Ok(()),
             false => self.nats()?.await_streams(START_TIMEOUT),
         }
+    }
+
+    /// Starts fronts and workers again that have ended by themselves, as a service manager does. Returns their number.
+    /// Those that are down on purpose are left alone.
+    pub fn supervise(
+        &mut self,
+        is_down: impl Fn(ProcessKind, usize) -> bool,
+    ) -> Result<usize, String> {
+        let mut started = 0;
+        for (kind, processes) in [
+            (ProcessKind::Front, &mut self.fronts),
+            (ProcessKind::Worker, &mut self.workers),
+        ] {
+            for (index, process) in processes.iter_mut().enumerate() {
+                if !is_down(kind, index) && !process.is_running() {
+                    process.start()?;
+                    started += 1;
+                }
+            }
+        }
+        Ok(started)
     }
 
     /// Returns the ends of the logs of fronts and workers.
@@ -339,12 +371,7 @@ impl ClusterDeployment {
         })
     }
 
-    fn declare_servers(
-        &mut self,
-        route_ports: &[u16],
-        store_size: &str,
-        logs: &Path,
-    ) -> Result<(), String> {
+    fn declare_servers(&mut self, route_ports: &[u16], logs: &Path) -> Result<(), String> {
         let network = self.network;
         let routes = route_ports
             .iter()
@@ -369,7 +396,7 @@ impl ClusterDeployment {
             };
             let text = format!(
                 "server_name: {name}\nhost: {listen}\nport: {port}\nclient_advertise: \"{address}:{port}\"\n\
-                 jetstream {{ store_dir: {:?}, max_memory_store: 256M, max_file_store: {store_size} }}\n{cluster}",
+                 jetstream {{ store_dir: {:?}, max_memory_store: 256M, max_file_store: {STORE_SIZE} }}\n{cluster}",
                 folder.join("store")
             );
             let file = folder.join("server.conf");

@@ -57,6 +57,8 @@ pub struct FaultInjector {
     pub counts: [usize; 4],
     /// Number of processes that did not end in time when they were asked to.
     pub undrained: usize,
+    /// Number of processes that ended by themselves.
+    pub restarted: usize,
 }
 
 impl FaultInjector {
@@ -71,6 +73,7 @@ impl FaultInjector {
             log: Vec::new(),
             counts: [0; 4],
             undrained: 0,
+            restarted: 0,
         }
     }
 
@@ -80,6 +83,16 @@ impl FaultInjector {
         let (due, rest) = self.active.drain(..).partition(|(_, until)| *until <= now);
         self.active = rest;
         self.heal(cluster, due)?;
+        let active = &self.active;
+        let is_down = |kind, index| {
+            let mut active = active.iter();
+            active.any(|(fault, _)| fault.concerns(kind, index))
+        };
+        let restarted = cluster.supervise(is_down)?;
+        if restarted > 0 {
+            self.restarted += restarted;
+            self.note(&format!("{restarted} processes had ended by themselves"));
+        }
         if now >= self.next {
             self.next = now + Duration::from_millis(600 + self.random.below(1200));
             self.inject(cluster)?;

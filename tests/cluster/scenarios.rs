@@ -206,6 +206,15 @@ fn print_summary(history: &RunHistory, seconds: f64) {
         at(0.99),
         at(1.0)
     );
+    let mut by_tool: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for attempt in &history.attempts {
+        let time = attempt.end_ms - attempt.start_ms;
+        let tool = by_tool.entry(attempt.tool.name()).or_default();
+        *tool = (tool.0 + 1, tool.1.max(time));
+    }
+    for (tool, (count, max)) in by_tool {
+        println!("  {count:6} {tool}, at most {max} ms");
+    }
     for (result, count) in results {
         println!("  {count:6} {result}");
     }

@@ -83,7 +83,8 @@ impl NodeFolder {
         };
         let failed = |error: std::io::Error| format!("{name}: {error}");
         let tools = node.workspace().join(".mimir/tools");
-        for folder in [&tools, &node.workspace().join("effects"), &node.config()] {
+        let [effects, written] = ["effects", "written"].map(|name| node.workspace().join(name));
+        for folder in [&tools, &effects, &written, &node.config()] {
             fs::create_dir_all(folder).map_err(failed)?;
         }
         fs::write(node.workspace().join("notes.md"), "one two three\n").map_err(failed)?;
@@ -103,13 +104,25 @@ impl NodeFolder {
         Ok(node)
     }
 
-    /// Grants what the tools need, as a person does.
+    /// Grants what the tools need, as a person does. Tools without effects need nothing.
     pub fn trust_tools(&self) -> Result<(), String> {
-        for tool in script_tools() {
+        for tool in script_tools().filter(|tool| tool.has_effect()) {
             let shown = self.mimir_output(&["tools", "info", tool.name(), "--json"])?;
             let shown: Value = serde_json::from_str(&shown).map_err(|error| error.to_string())?;
             let digest = shown["digest"].as_str().ok_or("a tool has no digest")?;
             self.mimir_output(&["tools", "trust", tool.name(), "--digest", digest])?;
+        }
+        Ok(())
+    }
+
+    /// Compiles the tools into the shared cache, so that the first calls of a run are not slower than the others.
+    pub fn compile_tools(&self) -> Result<(), String> {
+        for (tool, arguments) in [
+            (TestTool::Read, r#"{"path": "notes.md"}"#),
+            (TestTool::Write, r#"{"path": "x", "content": ""}"#),
+            (TestTool::Effect, r#"{"operation": "compile"}"#),
+        ] {
+            self.mimir_output(&["call", tool.name(), arguments, "--approve", "always"])?;
         }
         Ok(())
     }

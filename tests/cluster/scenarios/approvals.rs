@@ -19,7 +19,7 @@ fn approvals_are_answered_once_from_the_terminal() {
         waits_for_answers: true,
         ..ClusterPlan::default()
     };
-    let cluster = ClusterDeployment::start(&plan, ClusterNetwork::Loopback).unwrap();
+    let mut cluster = ClusterDeployment::start(&plan, ClusterNetwork::Loopback).unwrap();
     let runtime = runtime();
     runtime.block_on(cluster.await_ready()).unwrap();
     let start = Instant::now();

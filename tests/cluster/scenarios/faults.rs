@@ -45,7 +45,10 @@ fn cluster_keeps_its_promises_under_faults() {
     await_outcomes(&cluster);
     let history = collect(&cluster, record, plan.calls_per_minute);
     let [killed, paused, drained, cut_off] = injector.counts;
-    println!("faults: {killed} killed, {paused} paused, {drained} drained, {cut_off} cut off");
+    println!(
+        "faults: {killed} killed, {paused} paused, {drained} drained, {cut_off} cut off; {} ended by themselves",
+        injector.restarted
+    );
     print_summary(&history, seconds);
     assert_clean(&history, &cluster, &injector.log);
     assert!(is_healed, "calls were refused after everything was healed");

@@ -98,7 +98,7 @@ fn percentile(times: &mut [f64], part: f64) -> f64 {
 }
 
 fn start(plan: &ClusterPlan, runtime: &tokio::runtime::Runtime) -> ClusterDeployment {
-    let cluster = ClusterDeployment::start(plan, ClusterNetwork::Loopback).unwrap();
+    let mut cluster = ClusterDeployment::start(plan, ClusterNetwork::Loopback).unwrap();
     runtime.block_on(cluster.await_ready()).unwrap();
     cluster
 }

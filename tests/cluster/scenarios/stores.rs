@@ -1,16 +1,14 @@
 //! Stores that are full, slow or gone: calls are refused with a code in bounded time, and work again afterwards.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::history::{CallAttempt, TestTool};
 use crate::http::HttpTarget;
+use crate::nats::AUDIT_STREAM;
 
 /// Longest time until a call is refused, in milliseconds.
 const REFUSAL_MAX_MS: u64 = 15_000;
-
-/// Stream with which the test fills the servers.
-const FILLER: &str = "TEST_FILLER";
 
 /// A cluster, and the calls that were made in it.
 struct StoreRun {
@@ -22,7 +20,7 @@ struct StoreRun {
 
 impl StoreRun {
     fn start(plan: &ClusterPlan) -> Self {
-        let cluster = ClusterDeployment::start(plan, ClusterNetwork::Loopback).unwrap();
+        let mut cluster = ClusterDeployment::start(plan, ClusterNetwork::Loopback).unwrap();
         let runtime = runtime();
         runtime.block_on(cluster.await_ready()).unwrap();
         Self {
@@ -71,7 +69,7 @@ impl StoreRun {
         }
     }
 
-    fn await_ready(&self) {
+    fn await_ready(&mut self) {
         self.runtime.block_on(self.cluster.await_ready()).unwrap();
     }
 
@@ -151,32 +149,25 @@ fn stores_that_are_slow_answer_or_refuse_in_bounded_time() {
 #[test]
 #[ignore = "needs nats-server and caddy: .ci/cluster"]
 fn stores_that_are_full_refuse_calls_until_there_is_space() {
-    let plan = ClusterPlan {
-        store_size: "64M",
-        ..ClusterPlan::default()
-    };
-    let mut run = StoreRun::start(&plan);
+    let mut run = StoreRun::start(&ClusterPlan::default());
     run.assert_done("before", TestTool::Effect);
     let mut nats = run.cluster.nats().unwrap();
-    let stream = json!({"name": FILLER, "subjects": ["test.filler"], "storage": "file",
-        "num_replicas": 3, "retention": "limits", "discard": "new"});
-    nats.api(&format!("STREAM.CREATE.{FILLER}"), &stream)
-        .unwrap();
-    let mut stored = 0;
-    for size in [512 << 10, 16 << 10, 512] {
-        let block = vec![b'x'; size];
-        loop {
-            let answer = nats.request("test.filler", &block).unwrap();
-            if String::from_utf8_lossy(&answer.payload).contains("\"error\"") {
-                break;
-            }
-            stored += size;
-        }
-    }
-    println!("filled with {} KB", stored >> 10);
+    let mut set_size = |size: Option<i64>| {
+        let info = nats
+            .api(&format!("STREAM.INFO.{AUDIT_STREAM}"), &Value::Null)
+            .unwrap();
+        let mut config = info["config"].clone();
+        let before = config["max_bytes"].as_i64().unwrap();
+        config["max_bytes"] =
+            json!(size.unwrap_or_else(|| info["state"]["bytes"].as_i64().unwrap()));
+        nats.api(&format!("STREAM.UPDATE.{AUDIT_STREAM}"), &config)
+            .unwrap();
+        before
+    };
+    let before = set_size(None);
     run.assert_refused("full", TestTool::Effect);
-    nats.api(&format!("STREAM.DELETE.{FILLER}"), &serde_json::Value::Null)
-        .unwrap();
+    run.assert_refused("full-read", TestTool::Read);
+    set_size(Some(before));
     run.await_ready();
     run.assert_done("space", TestTool::Effect);
     run.finish();

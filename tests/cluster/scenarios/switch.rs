@@ -32,7 +32,7 @@ fn switch_stops_all_calls_everywhere_until_start() {
         workers: 2,
         ..ClusterPlan::default()
     };
-    let cluster = ClusterDeployment::start(&plan, ClusterNetwork::Loopback).unwrap();
+    let mut cluster = ClusterDeployment::start(&plan, ClusterNetwork::Loopback).unwrap();
     let runtime = runtime();
     runtime.block_on(cluster.await_ready()).unwrap();
     let start = Instant::now();
