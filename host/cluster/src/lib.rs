@@ -36,7 +36,7 @@ pub use frames::RemoteToolList;
 pub use init::{ClusterFile, InitOptions, cluster_files};
 pub use jobs::{ClusterJobs, JobRunner};
 pub use node::{
-    CallHold, ClusterNode, NodeDescription, NodeEntry, NodeRole, NodeView, NodeWorkspace, node_key,
+    CallHold, ClusterNode, NodeDescription, NodeEntry, NodeRole, NodeView, NodeWorkspace,
 };
 pub use objects::{ComponentStore, OBJECT_SIZE_MAX, ObjectError};
 pub use options::ConnectionOptions;

@@ -17,7 +17,7 @@ pub(crate) mod view;
 pub use call_hold::CallHold;
 pub(crate) use call_hold::HeldCalls;
 pub use lease::ClusterNode;
-pub use view::{NodeView, node_key};
+pub use view::NodeView;
 pub(crate) use view::{node_keys, writer_keys};
 
 /// The role of a process in the cluster.

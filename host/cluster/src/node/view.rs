@@ -25,8 +25,8 @@ const WATCH_RETRY_INTERVAL: Duration = Duration::from_millis(500);
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 const STALE_AFTER: Duration = Duration::from_secs(4);
 
-/// Returns the key of a node's entry, which exists while the node is alive.
-pub fn node_key(node: &str) -> StateKey {
+/// Returns the key of a node's entry.
+pub(crate) fn node_key(node: &str) -> StateKey {
     StateKey::new([NODE_KEYS, node])
 }
 
