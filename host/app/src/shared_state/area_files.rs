@@ -119,8 +119,12 @@ impl AreaFiles {
         revision: Option<StateRevision>,
     ) -> Result<(), SharedStateError> {
         let path = self.path(key);
-        if revision.is_none() && !path.exists() {
-            return Ok(());
+        if revision.is_none() {
+            match std::fs::symlink_metadata(&path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+                Err(error) => return Err(self.failed(&path, &error)),
+                Ok(_) => {}
+            }
         }
         let mut lock = self.lock()?;
         if let Some(revision) = revision
