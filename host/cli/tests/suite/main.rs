@@ -10,7 +10,7 @@ mod agent_context;
 mod agents;
 // `mimir audit` and the keys of `audit`, in a shell.
 mod audit;
-/// `mimir audit` with the log of a cluster.
+// `mimir audit` with the log of a cluster.
 mod audit_cluster;
 // `mimir tools build`: what is installed, and what a failed installation leaves in place.
 mod browser;

@@ -1,5 +1,6 @@
 //! Tests of the audit log of a cluster against a NATS server: each node has a connection of its own, as a process has,
 //! and some are processes.
+#![expect(clippy::expect_used, reason = "a test that cannot run has failed")]
 
 mod closing;
 mod kit;
@@ -7,4 +8,5 @@ mod latency;
 #[path = "../../../../tests/kit/nats_server.rs"]
 mod nats_server;
 mod process;
+mod servers;
 mod stream;

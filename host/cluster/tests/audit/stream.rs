@@ -96,6 +96,36 @@ async fn restarted_server_loses_no_line_and_gets_none_twice() {
     assert!(recorded > 0 && report.announced_calls >= u64::from(recorded));
 }
 
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server"]
+async fn paused_server_refuses_calls_and_loses_none() {
+    let server = NatsServer::start();
+    let node = TestNode::start(&server.url()).await;
+    node.announce("before").await;
+    let signal = |signal: &str| {
+        let id = server.process().to_string();
+        let status = std::process::Command::new("kill")
+            .args([signal, &id])
+            .status();
+        assert!(status.unwrap().success());
+    };
+    signal("-STOP");
+    let began = std::time::Instant::now();
+    assert!(node.sink.announce(&event("meanwhile")).await.is_err());
+    // The server does not answer, so callers learn after a bounded time.
+    assert!(began.elapsed() < Duration::from_secs(20));
+    let refusal = event("meanwhile");
+    let recorded = node.sink.record_with_others(&refusal);
+    assert!(node.sink.ready().is_err());
+    signal("-CONT");
+    recorded.await.unwrap();
+    wait_until("the log is writable again", || node.sink.ready().is_ok()).await;
+    node.record("before").await;
+    let report = node.verify().await;
+    assert!(report.ok && report.running_calls == 0, "{report:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs nats-server"]
 async fn full_stream_refuses_calls_until_it_has_space() {

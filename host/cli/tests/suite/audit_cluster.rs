@@ -1,0 +1,141 @@
+//! `mimir audit` with the log of a cluster.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::SystemTime;
+
+use mimir_cluster::{ClusterConnection, ClusterNode, ConnectionOptions, NodeDescription, NodeRole};
+use mimir_core::audit::{AuditEvent, AuditSink as _, EventKind};
+use mimir_core::config::AuditSettings;
+use mimir_kit::NatsServer;
+use serde_json::Value;
+
+use crate::kit::run;
+
+/// Records calls of two processes, of which one has left.
+async fn record_calls(url: &str) -> ClusterNode {
+    let mut last = None;
+    for name in ["first", "second"] {
+        let options = ConnectionOptions {
+            servers: url.to_owned(),
+            ..ConnectionOptions::default()
+        };
+        let connection = ClusterConnection::connect(options).await.unwrap();
+        let description = NodeDescription {
+            role: NodeRole::Front,
+            host: name.to_owned(),
+            workspace: None,
+            labels: BTreeMap::new(),
+            capacity: 0,
+            tools: None,
+        };
+        let node = ClusterNode::start(connection, description).await.unwrap();
+        let sink = node.audit_sink(AuditSettings::default());
+        for number in 0..3 {
+            let event = AuditEvent {
+                id: format!("{name}-{number}"),
+                tool: format!("{name}_tool"),
+                ..AuditEvent::new(EventKind::Call, SystemTime::now())
+            };
+            sink.announce(&event).await.unwrap();
+            sink.record_with_others(&event).await.unwrap();
+        }
+        if let Some(left) = last.replace(node) {
+            left.shut_down().await;
+        }
+    }
+    last.unwrap()
+}
+
+fn audit(home: &Path, url: &str, arguments: &[&str]) -> (i32, String, String) {
+    let fixed = ["audit", arguments[0], "--cluster", "--nats", url];
+    run(home, &[&fixed, &arguments[1..]].concat())
+}
+
+#[test]
+#[ignore = "needs nats-server"]
+fn audit_log_of_a_cluster_is_verified_shown_and_exported() {
+    let server = NatsServer::start();
+    let url = server.url();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let node = runtime.block_on(record_calls(&url));
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+
+    let (code, out, error) = audit(home, &url, &["verify"]);
+    assert_eq!(code, 0, "{out}{error}");
+    assert!(
+        out.contains("the log is intact: 15 lines of 2 writers"),
+        "{out}"
+    );
+    assert!(
+        out.contains("6 calls announced, 0 running; 1 of 2 writers closed"),
+        "{out}"
+    );
+    let (code, out, _) = audit(home, &url, &["verify", "--json"]);
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &report["ok"]), (0, &true.into()));
+    let head = report["head"]["hash"].as_str().unwrap();
+    let (code, out, _) = audit(home, &url, &["verify", "--head", &head[..20]]);
+    assert!(
+        code == 0 && out.contains("the noted hash is the state after message"),
+        "{out}"
+    );
+    let (code, out, _) = audit(home, &url, &["verify", "--head", &"0".repeat(64)]);
+    assert!(code == 1 && out.contains("not-noted"), "{out}");
+
+    let (code, out, _) = audit(home, &url, &["tail", "-n", "2"]);
+    assert_eq!((code, out.lines().count()), (0, 2), "{out}");
+    let (code, out, _) = audit(home, &url, &["show", "--tool", "first_tool", "--json"]);
+    let shown: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        (code, shown["events"].as_array().map(Vec::len)),
+        (0, Some(6))
+    );
+    let (_, out, _) = audit(home, &url, &["show", "--event", "announced"]);
+    assert_eq!(out.lines().count(), 6, "{out}");
+
+    let folder = home.join("export");
+    let out_option = folder.to_str().unwrap();
+    let (code, out, error) = audit(home, &url, &["export", "--out", out_option]);
+    assert_eq!(code, 0, "{error}");
+    assert!(out.contains("15 new lines into 2 files"), "{out}");
+    let (_, out, _) = audit(home, &url, &["export", "--out", out_option]);
+    assert!(out.contains("0 new lines"), "{out}");
+    let entries = fs::read_dir(&folder).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let files: Vec<_> = paths
+        .filter(|path| path.extension().is_some_and(|end| end == "jsonl"))
+        .map(|path| path.to_str().unwrap().to_owned())
+        .collect();
+    let mut arguments = vec!["audit", "verify"];
+    arguments.extend(files.iter().map(String::as_str));
+    let (code, out, error) = run(home, &arguments);
+    assert_eq!(code, 0, "{out}{error}");
+    assert_eq!(out.matches("the log is intact").count(), 2, "{out}");
+    let text = fs::read_to_string(&files[0]).unwrap();
+    fs::write(&files[0], text.replacen("\"ok\":true", "\"ok\":null", 1)).unwrap();
+    let (code, out, _) = run(home, &arguments);
+    assert!(code == 1 && out.contains("changed"), "{out}");
+    let (code, _, error) = run(home, &["audit", "verify", "missing.jsonl"]);
+    assert!(code != 0 && error.contains("missing.jsonl"), "{error}");
+    runtime.block_on(node.shut_down());
+}
+
+#[test]
+fn audit_of_a_cluster_needs_its_servers() {
+    let home = tempfile::tempdir().unwrap();
+    let (code, _, error) = run(home.path(), &["audit", "verify", "--cluster"]);
+    assert!(code == 2 && error.contains("--nats"), "{error}");
+    let unreachable = ["--nats", "nats://127.0.0.1:1"];
+    let arguments = [&["audit", "tail", "--cluster"], &unreachable[..]].concat();
+    let (code, _, error) = run(home.path(), &arguments);
+    assert!(code != 0 && error.contains("127.0.0.1:1"), "{error}");
+    let arguments = [
+        &["audit", "verify", "a.jsonl", "--cluster"],
+        &unreachable[..],
+    ]
+    .concat();
+    assert_eq!(run(home.path(), &arguments).0, 2);
+}
