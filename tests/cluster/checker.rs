@@ -163,45 +163,50 @@ fn is_unavailable(answer: &ClientAnswer) -> bool {
     matches!(answer, ClientAnswer::Failed { code, .. } if code == "UNAVAILABLE")
 }
 
+/// Returns true if several outcomes of an attempt are the record of a call that was sent again: a repeatable one, or one
+/// that was refused before it ran. Each of them was recorded by another process.
+fn may_have_outcomes(facts: &RunFacts<'_>, attempt: &CallAttempt) -> bool {
+    let outcomes = facts.outcomes(attempt);
+    let writers: BTreeSet<&str> = outcomes.iter().map(|line| line.writer.as_str()).collect();
+    let is_distinct = writers.len() == outcomes.len();
+    let is_harmless = attempt.tool.is_repeatable() || facts.announced(attempt).len() <= 1;
+    outcomes.len() <= 1 || (is_distinct && is_harmless)
+}
+
+/// Returns true if an outcome is the record of what the client was told.
+fn matches_answer(facts: &RunFacts<'_>, attempt: &CallAttempt, line: &RecordLine) -> bool {
+    match &attempt.answer {
+        ClientAnswer::Done { .. } => line.ok,
+        // The outcome was recorded, and its content lost with a process; or the call was still running at a worker that
+        // did not answer.
+        ClientAnswer::Failed {
+            may_have_run: true, ..
+        } => true,
+        // The server that waited for an approval was lost, and its worker recorded that the call has not run.
+        ClientAnswer::Failed { code, .. }
+            if code == "UNAVAILABLE" && facts.announced(attempt).is_empty() =>
+        {
+            !line.ok
+        }
+        ClientAnswer::Failed { code, .. } => line.code.as_ref() == Some(code),
+        // Nothing was promised to the client.
+        ClientAnswer::Rejected(_) | ClientAnswer::Unknown(_) => true,
+    }
+}
+
 fn answers_are_on_record(facts: &RunFacts<'_>, broken: &mut Vec<BrokenPromise>) {
     for attempt in &facts.history.attempts {
         let outcomes = facts.outcomes(attempt);
-        let code = match &attempt.answer {
-            ClientAnswer::Done { .. } => None,
-            // The outcome was recorded, and its content lost with a process; or the call was still running at a worker
-            // that did not answer.
-            ClientAnswer::Failed {
-                may_have_run: true, ..
-            } if outcomes.len() == 1 => continue,
-            ClientAnswer::Failed { code, .. } => Some(code.as_str()),
-            ClientAnswer::Rejected(_) | ClientAnswer::Unknown(_) => {
-                // Nothing was promised to the client; what ran is on record all the same.
-                if !attempt.tool.is_repeatable() && outcomes.len() > 1 {
-                    let text = format!(
-                        "{}, but has {} outcomes: {}",
-                        describe(attempt),
-                        outcomes.len(),
-                        describe_lines(outcomes)
-                    );
-                    report(broken, Promise::AnswerOnRecord, text);
-                }
-                continue;
-            }
+        let needs_record = match &attempt.answer {
+            ClientAnswer::Done { .. } => true,
+            ClientAnswer::Failed { .. } => !is_unavailable(&attempt.answer),
+            ClientAnswer::Rejected(_) | ClientAnswer::Unknown(_) => false,
         };
-        if outcomes.is_empty() && is_unavailable(&attempt.answer) {
-            continue;
-        }
-        let matching = outcomes.iter().filter(|line| match code {
-            None => line.ok,
-            Some(code) => line.code.as_deref() == Some(code),
-        });
-        let matches = matching.count();
-        let is_right = match attempt.tool.is_repeatable() {
-            // A repeatable call may have been sent to a second worker.
-            true => matches >= 1,
-            false => matches == 1 && outcomes.len() == 1,
-        };
-        if !is_right {
+        let is_recorded = outcomes
+            .iter()
+            .any(|line| matches_answer(facts, attempt, line))
+            || (outcomes.is_empty() && !needs_record);
+        if !is_recorded || !may_have_outcomes(facts, attempt) {
             let text = format!(
                 "{}, but the record has {}",
                 describe(attempt),

@@ -119,6 +119,19 @@ fn clean() -> HistoryBuilder {
             failed("LIMIT_EXCEEDED", false),
         )
         .line("w2", RecordKind::Outcome, Some("LIMIT_EXCEEDED"));
+    // Refused by a worker that was lost, and by the next one.
+    builder
+        .attempt(
+            TestTool::Limited,
+            "limited-4",
+            failed("LIMIT_EXCEEDED", false),
+        )
+        .line("w1", RecordKind::Outcome, Some("LIMIT_EXCEEDED"))
+        .line("w2", RecordKind::Outcome, Some("LIMIT_EXCEEDED"));
+    // Waited for an approval at a server that was lost.
+    builder
+        .attempt(TestTool::Effect, "asked", failed("UNAVAILABLE", false))
+        .line("w1", RecordKind::Outcome, Some("CANCELLED"));
     // A lost worker, with and without an effect, and closed by another node.
     for operation in ["lost", "lost-before"] {
         builder
