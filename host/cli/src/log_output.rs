@@ -169,11 +169,11 @@ impl<S: Subscriber> Layer<S> for ExportLayer {
             _ => return,
         };
         let target = metadata.target();
-        let is_below = |name: &&str| {
+        let is_below = |name: &str| {
             let rest = target.strip_prefix(name);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
         };
-        if NOT_EXPORTED.iter().any(|name| is_below(&name)) || !mimir::telemetry::exports_logs() {
+        if NOT_EXPORTED.iter().any(|name| is_below(name)) || !mimir::telemetry::exports_logs() {
             return;
         }
         let EventText { message, fields } = EventText::read(event);
