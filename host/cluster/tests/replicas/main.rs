@@ -1,5 +1,10 @@
 //! Tests of pipelines that share sessions, limits and the audit log over a NATS server. Each has a connection of its own,
 //! as a process has.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a failure fails the test"
+)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
