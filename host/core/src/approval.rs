@@ -12,6 +12,7 @@ mod card_sections;
 mod chain;
 mod fingerprint;
 mod pattern;
+mod question_sharing;
 mod readable_arguments;
 mod stored_approval;
 mod workspace_binding;
@@ -20,6 +21,7 @@ pub use card_sections::CardSection;
 pub use chain::ApproverChain;
 pub use fingerprint::Fingerprint;
 pub use pattern::ApprovalPattern;
+pub use question_sharing::QuestionSharing;
 pub use stored_approval::{ApprovalStore, ApprovalStoreError, NoApprovalStore, StoredApproval};
 pub use workspace_binding::WorkspaceBinding;
 
