@@ -50,6 +50,8 @@ pub struct NatsPeers {
 impl Drop for NatsPeers {
     fn drop(&mut self) {
         self.task.abort();
+        let handled = std::mem::take(&mut *self.parts.handled.lock());
+        handled.into_values().for_each(|task| task.abort());
     }
 }
 
@@ -262,7 +264,7 @@ impl PeerParts {
             let Some(Ok(part)) = part else {
                 break;
             };
-            let mut chunks = part.chunks(PART_SIZE).peekable();
+            let mut chunks = chunks_of(&part).peekable();
             while let Some(chunk) = chunks.next() {
                 let kind = if chunks.peek().is_none() {
                     FrameKind::ReplyPartEnd
@@ -294,7 +296,7 @@ impl PeerParts {
         let parts = Arc::clone(&self);
         // Removes the exchange when it is dropped.
         let mut reply = NatsPeerReply::new(parts, node.to_owned(), exchange, receiver);
-        let mut chunks = message.chunks(PART_SIZE).peekable();
+        let mut chunks = chunks_of(&message).peekable();
         let client = self.connection.client();
         while let Some(chunk) = chunks.next() {
             let is_last = chunks.peek().is_none();
@@ -351,4 +353,10 @@ impl PeerParts {
             parts.publish(&node, FrameKind::Cancel, exchange, &[]).await;
         });
     }
+}
+
+/// Divides a payload into parts: one if it is empty.
+fn chunks_of(payload: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let empty = payload.is_empty().then_some(payload);
+    empty.into_iter().chain(payload.chunks(PART_SIZE))
 }
