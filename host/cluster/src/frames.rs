@@ -26,7 +26,7 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_secs(1);
 /// A call for a worker.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct WorkerCall {
+pub(crate) struct ForwardedCall {
     /// The call.
     pub call: CallMessage,
     /// Id of the node that sends it. When its lease ends, the call is cancelled.

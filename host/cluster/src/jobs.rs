@@ -22,7 +22,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use crate::connection::{ACCESS_TIMEOUT, ClusterConnection};
-use crate::frames::WorkerCall;
+use crate::frames::ForwardedCall;
 use crate::names;
 use crate::streams::job_stream;
 
@@ -58,7 +58,7 @@ const ID_BYTES: usize = 16;
 /// The state of a background call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct JobEntry {
+struct BackgroundEntry {
     /// Digest of the owner's name.
     owner: String,
     tool: String,
@@ -94,7 +94,7 @@ struct JobClaim {
 #[derive(Debug, Serialize, Deserialize)]
 struct QueuedJob {
     id: String,
-    call: WorkerCall,
+    call: ForwardedCall,
 }
 
 /// The entries of background calls.
@@ -125,7 +125,10 @@ fn owner_digest(owner: &str) -> String {
 }
 
 impl JobStore {
-    async fn get(&self, id: &str) -> Result<Option<(JobEntry, StateRevision)>, SharedStateError> {
+    async fn get(
+        &self,
+        id: &str,
+    ) -> Result<Option<(BackgroundEntry, StateRevision)>, SharedStateError> {
         let found = self.0.get(StateArea::Jobs, &entry_key(id)).await?;
         Ok(found.and_then(|found| {
             let entry = serde_json::from_slice(&found.value);
@@ -140,7 +143,7 @@ impl JobStore {
     async fn update(
         &self,
         id: &str,
-        entry: &mut JobEntry,
+        entry: &mut BackgroundEntry,
         revision: StateRevision,
     ) -> Result<StateRevision, SharedStateError> {
         entry.updated_ms = now_ms();
@@ -161,7 +164,7 @@ impl JobStore {
     async fn modify(
         &self,
         id: &str,
-        change: impl Fn(&mut JobEntry) -> bool,
+        change: impl Fn(&mut BackgroundEntry) -> bool,
     ) -> Result<bool, SharedStateError> {
         loop {
             let Some((mut entry, revision)) = self.get(id).await? else {
@@ -208,7 +211,7 @@ impl JobStore {
                 result => drop(result?),
             }
         }
-        let end = |entry: &mut JobEntry| {
+        let end = |entry: &mut BackgroundEntry| {
             (entry.phase, entry.parts) = (BackgroundPhase::Done, count);
             true
         };
@@ -265,7 +268,7 @@ impl ClusterJobs {
         let id = hex(&bytes);
         let job = QueuedJob {
             id: id.clone(),
-            call: WorkerCall {
+            call: ForwardedCall {
                 call: mimir_core::wire::CallMessage::new(&call, role),
                 front: self.front.clone(),
                 can_ask: false,
@@ -280,7 +283,7 @@ impl ClusterJobs {
                 payload.len()
             )));
         }
-        let entry = JobEntry {
+        let entry = BackgroundEntry {
             owner: owner_digest(owner),
             tool: call.tool.clone(),
             phase: BackgroundPhase::Queued,
@@ -342,7 +345,7 @@ impl ClusterJobs {
         &self,
         owner: &str,
         id: &str,
-    ) -> Result<Option<(JobEntry, StateRevision)>, ToolError> {
+    ) -> Result<Option<(BackgroundEntry, StateRevision)>, ToolError> {
         let found = self
             .store
             .get(id)
@@ -353,7 +356,7 @@ impl ClusterJobs {
 
     async fn wait_for_change(&self, id: &str) {
         let revision =
-            |found: Option<(JobEntry, StateRevision)>| found.map(|(_, revision)| revision);
+            |found: Option<(BackgroundEntry, StateRevision)>| found.map(|(_, revision)| revision);
         let deadline = Instant::now() + POLL_MAX;
         let Ok(first) = self.store.get(id).await.map(revision) else {
             return tokio::time::sleep(POLL_MAX).await;
@@ -418,7 +421,7 @@ impl BackgroundCalls for ClusterJobs {
     fn cancel<'a>(&'a self, owner: &'a str, id: &'a str) -> BoxFuture<'a, Result<bool, ToolError>> {
         Box::pin(async move {
             let owner = owner_digest(owner);
-            let cancel = |entry: &mut JobEntry| {
+            let cancel = |entry: &mut BackgroundEntry| {
                 let is_open = matches!(
                     entry.phase,
                     BackgroundPhase::Queued | BackgroundPhase::Running

@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 use crate::connection::{ClusterConnection, ClusterError};
-use crate::frames::{self, ControlMessage, RequestKind, WorkerCall};
+use crate::frames::{self, ControlMessage, ForwardedCall, RequestKind};
 use crate::names;
 use crate::node::{ClusterNode, NodeEntry, NodeRole};
 
@@ -259,7 +259,7 @@ impl PoolParts {
         let (approver, upstream) = (call.observer.approver(), call.observer.upstream_handler());
         let is_supported =
             |kind: &RequestKind| upstream.is_some_and(|upstream| upstream.supports((*kind).into()));
-        let message = WorkerCall {
+        let message = ForwardedCall {
             call: CallMessage::new(call, role),
             front: self.node.id(),
             can_ask: approver.is_some(),

@@ -89,12 +89,12 @@ struct WorkerParts {
 /// The calls that the worker knows, by their reply subject.
 #[derive(Default)]
 struct CallTable {
-    running: HashMap<String, Arc<ActiveCall>>,
+    running: HashMap<String, Arc<AcceptedRun>>,
     ended: EndedCalls,
 }
 
 /// A call that the worker has accepted.
-struct ActiveCall {
+struct AcceptedRun {
     /// Set when the call is to be stopped: its client has left, or the worker leaves.
     stop: watch::Sender<bool>,
     answers: Arc<PendingAnswers>,
@@ -114,7 +114,7 @@ struct AcceptedCall {
     reply: String,
     /// The node id under which it was accepted.
     node: String,
-    call: Arc<ActiveCall>,
+    call: Arc<AcceptedRun>,
 }
 
 /// Number of calls of a worker.
@@ -258,7 +258,7 @@ impl WorkerParts {
             let retry_after_ms = u64::try_from(BUSY_RETRY.as_millis()).unwrap_or(u64::MAX);
             return self.publish_later(reply.to_string(), &WorkerFrame::Busy { retry_after_ms });
         }
-        let call = Arc::new(ActiveCall {
+        let call = Arc::new(AcceptedRun {
             stop: watch::Sender::new(false),
             answers: Arc::default(),
             front: Mutex::new(None),
@@ -350,7 +350,7 @@ impl WorkerParts {
         }
     }
 
-    fn find(&self, reply: &str) -> Option<Arc<ActiveCall>> {
+    fn find(&self, reply: &str) -> Option<Arc<AcceptedRun>> {
         self.calls.lock().running.get(reply).cloned()
     }
 
@@ -360,7 +360,7 @@ impl WorkerParts {
         let mut changes = view.changes();
         while changes.changed().await.is_ok() {
             // The server may have sent the call before this process has seen its entry.
-            let is_gone = |call: &ActiveCall| {
+            let is_gone = |call: &AcceptedRun| {
                 let mut front = call.front.lock();
                 match &*front {
                     Some(FrontState::Unseen(id)) if view.get(id).is_some() => {
@@ -376,7 +376,7 @@ impl WorkerParts {
     }
 
     /// Stops the calls that `selects` returns true for. Returns their number.
-    fn stop_calls(&self, selects: impl Fn(&ActiveCall) -> bool) -> usize {
+    fn stop_calls(&self, selects: impl Fn(&AcceptedRun) -> bool) -> usize {
         let table = self.calls.lock();
         let mut count = 0;
         for call in table.running.values().filter(|call| selects(call)) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mimir::cluster::{self, ClusterMembership, cluster_error, workspace_name};
 use mimir::deployments::NodeDeployment;
@@ -22,6 +23,9 @@ use tokio::sync::watch;
 use crate::args::ReplicaArgs;
 use crate::exit::{CommandFailure, CommandResult};
 use crate::output::note;
+
+/// Maximum time for which the start of a server waits for the tools of the workers.
+const TOOLS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The membership of a server in a cluster.
 #[derive(Clone)]
@@ -108,7 +112,22 @@ impl ServerReplica {
             _deployment: deployment,
         };
         replica.announce("runs its calls on workers");
+        replica.wait_for_tools().await;
         Ok((setup.without_tools(), Some(replica)))
+    }
+
+    /// Waits for the tools of the workers for a limited time, because a client lists the tools as soon as it has connected.
+    async fn wait_for_tools(&self) {
+        let Some(mut tools) = self.tools() else {
+            return;
+        };
+        let listed = tokio::time::timeout(TOOLS_TIMEOUT, tools.wait_for(Option::is_some)).await;
+        if listed.is_err() {
+            note(format_args!(
+                "no worker of the workspace `{}` is running yet; start one: mimir worker --workspace-name {0}",
+                self.membership.workspace()
+            ));
+        }
     }
 
     fn announce(&self, manner: &str) {

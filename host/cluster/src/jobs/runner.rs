@@ -19,9 +19,9 @@ use serde_json::json;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 
-use super::{JobClaim, JobEntry, JobStore, QueuedJob};
+use super::{BackgroundEntry, JobClaim, JobStore, QueuedJob};
 use crate::connection::ClusterConnection;
-use crate::frames::WorkerCall;
+use crate::frames::ForwardedCall;
 use crate::names;
 use crate::node::ClusterNode;
 use crate::streams::job_stream;
@@ -66,7 +66,7 @@ struct JobParts {
 /// What to do with a call that the queue has delivered.
 enum Delivery {
     /// The call is claimed by this worker.
-    Run(JobEntry),
+    Run(BackgroundEntry),
     /// The call needs no run.
     Remove,
     /// Another worker may still run it.
@@ -263,7 +263,7 @@ impl JobParts {
     async fn claim(
         &self,
         job: &QueuedJob,
-        mut entry: JobEntry,
+        mut entry: BackgroundEntry,
         revision: StateRevision,
         node: &str,
     ) -> Result<Delivery, String> {
@@ -316,7 +316,13 @@ impl JobParts {
     }
 
     /// Runs a claimed call.
-    async fn run(&self, message: &Message, job: QueuedJob, entry: JobEntry, node: &str) -> AckKind {
+    async fn run(
+        &self,
+        message: &Message,
+        job: QueuedJob,
+        entry: BackgroundEntry,
+        node: &str,
+    ) -> AckKind {
         let QueuedJob { id, call } = job;
         let request_id = call.call.context.request_id.to_string();
         // Another worker takes it over once the lease of the former id has ended.
@@ -398,7 +404,7 @@ struct JobObserver {
 }
 
 impl JobObserver {
-    fn new(call: &WorkerCall) -> Self {
+    fn new(call: &ForwardedCall) -> Self {
         let trace = call.call.trace.clone();
         let state = call.call.trace_state.as_deref();
         Self {

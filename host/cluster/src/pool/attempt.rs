@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
 use super::PoolParts;
-use super::replies::{Reply, ReplyChannel};
+use super::replies::{ReplyChannel, WorkerReply};
 use crate::frames::{self, ControlMessage, PartJoiner, RequestMessage, WorkerFrame};
 use crate::names;
 use crate::node::NodeEntry;
@@ -195,9 +195,9 @@ impl PoolParts {
                 biased;
                 reply = replies.next() => {
                     let part = match reply {
-                        Reply::Part(part) => part,
-                        Reply::NotDelivered if was_running => continue,
-                        Reply::NotDelivered => return AttemptEnd::NotRun,
+                        WorkerReply::Part(part) => part,
+                        WorkerReply::NotDelivered if was_running => continue,
+                        WorkerReply::NotDelivered => return AttemptEnd::NotRun,
                     };
                     (probes, next_probe) = (0, Instant::now() + SILENCE_TIMEOUT);
                     let message = match joiner.add(&part) {

@@ -9,7 +9,7 @@ use mimir_core::tool::{Tool, ToolGroup, ToolSource};
 use tokio::time::{Instant, timeout_at};
 
 use super::PoolParts;
-use super::replies::Reply;
+use super::replies::WorkerReply;
 use crate::frames::{self, ControlMessage, PartJoiner, RemoteToolList};
 use crate::names;
 use crate::node::NodeEntry;
@@ -112,8 +112,8 @@ impl PoolParts {
         let mut joiner = PartJoiner::default();
         loop {
             match timeout_at(deadline, replies.next()).await.ok()? {
-                Reply::NotDelivered => return None,
-                Reply::Part(part) => {
+                WorkerReply::NotDelivered => return None,
+                WorkerReply::Part(part) => {
                     if let Some(message) = joiner.add(&part).ok()? {
                         return frames::decode(&message);
                     }

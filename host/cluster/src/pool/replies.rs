@@ -21,7 +21,7 @@ const INSTANCE_BYTES: usize = 12;
 const SUBSCRIBE_RETRY: Duration = Duration::from_millis(500);
 
 /// A message about a call.
-pub(super) enum Reply {
+pub(super) enum WorkerReply {
     /// A message of the worker, or a part of one.
     Part(Bytes),
     /// The worker does not receive calls. The call was not delivered.
@@ -32,14 +32,14 @@ pub(super) enum Reply {
 pub(super) struct ReplyTable {
     instance: String,
     next: AtomicU64,
-    open: Mutex<HashMap<String, mpsc::UnboundedSender<Reply>>>,
+    open: Mutex<HashMap<String, mpsc::UnboundedSender<WorkerReply>>>,
 }
 
 /// The frames of one call. Dropping it closes the call's channel.
 pub(super) struct ReplyChannel {
     /// The reply subject, which is also the name of the call for its worker.
     pub(super) subject: String,
-    receiver: mpsc::UnboundedReceiver<Reply>,
+    receiver: mpsc::UnboundedReceiver<WorkerReply>,
     table: Arc<ReplyTable>,
 }
 
@@ -80,8 +80,8 @@ impl ReplyTable {
 
     fn deliver(&self, message: async_nats::Message) {
         let reply = match message.status {
-            Some(StatusCode::NO_RESPONDERS) => Reply::NotDelivered,
-            _ => Reply::Part(message.payload),
+            Some(StatusCode::NO_RESPONDERS) => WorkerReply::NotDelivered,
+            _ => WorkerReply::Part(message.payload),
         };
         if let Some(channel) = self.open.lock().get(message.subject.as_str()) {
             let _ = channel.send(reply);
@@ -116,7 +116,7 @@ async fn subscribe(
 
 impl ReplyChannel {
     /// Returns the next message.
-    pub(super) async fn next(&mut self) -> Reply {
+    pub(super) async fn next(&mut self) -> WorkerReply {
         match self.receiver.recv().await {
             Some(reply) => reply,
             // The sender lives in the table until this channel is dropped.

@@ -14,8 +14,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::ended_calls::EndedCall;
 use super::observer::{CallSlot, FrameQueue, WorkerObserver};
-use super::{AcceptedCall, ActiveCall, FrontState, WorkerParts};
-use crate::frames::{self, HEARTBEAT, WorkerCall, WorkerFrame};
+use super::{AcceptedCall, AcceptedRun, FrontState, WorkerParts};
+use crate::frames::{self, ForwardedCall, HEARTBEAT, WorkerFrame};
 
 /// Time after which the first frame is sent. Most calls have ended until then, and need one frame only.
 const FIRST_FRAME: Duration = Duration::from_millis(50);
@@ -51,7 +51,7 @@ async fn run_accepted(worker: Arc<WorkerParts>, accepted: AcceptedCall) {
         node,
         call: active,
     } = accepted;
-    let Some(message) = frames::decode::<WorkerCall>(&message) else {
+    let Some(message) = frames::decode::<ForwardedCall>(&message) else {
         // Sent by another version: its server chooses another worker.
         drop(queue_place);
         let refused = worker.encode(&[WorkerFrame::NotRunning]);
@@ -129,7 +129,7 @@ impl ForwardedFrames<'_> {
         mut self,
         outcome: impl Future<Output = mimir_core::Outcome>,
         closed: impl Future<Output = ()>,
-        active: &ActiveCall,
+        active: &AcceptedRun,
     ) -> (RunEnd, Vec<WorkerFrame>) {
         let mut stop = active.stop.subscribe();
         let mut heartbeat = interval_at(Instant::now() + FIRST_FRAME, HEARTBEAT);

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-use crate::frames::{RequestKind, WorkerCall, WorkerFrame};
+use crate::frames::{ForwardedCall, RequestKind, WorkerFrame};
 
 /// Maximum number of reports that wait to be sent. Further ones are dropped, as for clients that read slowly.
 const MAX_WAITING_REPORTS: usize = 1024;
@@ -120,20 +120,20 @@ pub(super) struct WorkerObserver {
     frames: FrameQueue,
     trace: Option<String>,
     context: Option<TraceContext>,
-    approver: Option<ClientApprover>,
+    approver: Option<RemoteClientApprover>,
     upstream: ClientRequests,
 }
 
 impl WorkerObserver {
     pub(super) fn new(
-        message: &WorkerCall,
+        message: &ForwardedCall,
         frames: FrameQueue,
         answers: &Arc<PendingAnswers>,
         slot: &Arc<CallSlot>,
     ) -> Self {
         let trace = message.call.trace.clone();
         let state = message.call.trace_state.as_deref();
-        let approver = message.can_ask.then(|| ClientApprover {
+        let approver = message.can_ask.then(|| RemoteClientApprover {
             frames: frames.clone(),
             answers: Arc::clone(answers),
             slot: Arc::clone(slot),
@@ -187,7 +187,7 @@ impl CallObserver for WorkerObserver {
 }
 
 /// Asks the person at the client of the call.
-struct ClientApprover {
+struct RemoteClientApprover {
     frames: FrameQueue,
     answers: Arc<PendingAnswers>,
     slot: Arc<CallSlot>,
@@ -195,12 +195,12 @@ struct ClientApprover {
 }
 
 /// An open question. Dropping it withdraws the question.
-struct OpenQuestion<'a> {
+struct ForwardedQuestion<'a> {
     id: u64,
-    approver: &'a ClientApprover,
+    approver: &'a RemoteClientApprover,
 }
 
-impl Drop for OpenQuestion<'_> {
+impl Drop for ForwardedQuestion<'_> {
     fn drop(&mut self) {
         let approver = self.approver;
         if approver.answers.approvals.lock().remove(&self.id).is_some() {
@@ -210,13 +210,13 @@ impl Drop for OpenQuestion<'_> {
     }
 }
 
-impl Approver for ClientApprover {
+impl Approver for RemoteClientApprover {
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             let id = self.answers.next.fetch_add(1, Ordering::Relaxed);
             let (sender, receiver) = oneshot::channel();
             self.answers.approvals.lock().insert(id, sender);
-            let open = OpenQuestion { id, approver: self };
+            let open = ForwardedQuestion { id, approver: self };
             self.frames.send(WorkerFrame::Question {
                 id,
                 card: Box::new(card.clone()),

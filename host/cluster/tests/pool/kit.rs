@@ -153,10 +153,20 @@ impl Front {
             allow_any_content: false,
             labels: Arc::new(|_| Default::default()),
         };
-        let pool = WorkerPool::start(connection, node.clone(), options)
+        let pool = WorkerPool::start(connection.clone(), node.clone(), options)
             .await
             .unwrap();
-        Self { pool, node }
+        Self {
+            pool,
+            node,
+            connection,
+        }
+    }
+
+    /// Returns access to background calls.
+    pub fn jobs(&self) -> ClusterJobs {
+        let connection = self.connection.clone();
+        ClusterJobs::new(connection, self.node.state(), "main", &self.node.id())
     }
 }
 
@@ -285,7 +295,7 @@ impl FakeRunner {
     async fn execute(&self, call: &Call, role: Option<&str>) -> Value {
         let observer = &call.observer;
         match call.tool.as_str() {
-            "echo" => Self::text(call.arguments["text"].as_str().unwrap_or_default()),
+            "echo" | "noted" => Self::text(call.arguments["text"].as_str().unwrap_or_default()),
             "fail" => {
                 let mut error = ToolError::new(ToolErrorCode::InvalidPath, "outside");
                 error = error.with_details(json!({"path": "../x", "role": role}));
@@ -365,7 +375,12 @@ impl CallRunner for FakeRunner {
             ] {
                 members.entry(key).or_insert(value);
             }
-            let message = match self.audit.record_with_others(&event).await {
+            // Without a record, so that only the way to the worker is measured.
+            let recorded = match call.tool.as_str() {
+                "echo" => Ok(()),
+                _ => self.audit.record_with_others(&event).await,
+            };
+            let message = match recorded {
                 Ok(()) => serde_json::from_value(message).unwrap(),
                 Err(error) => OutcomeMessage::failed(ToolError::unavailable(error)),
             };

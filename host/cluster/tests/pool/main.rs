@@ -1,10 +1,16 @@
 //! Tests of pools and workers against a NATS server: each worker has a connection, a node and a log of its own, as a
 //! process has.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot run has failed"
+)]
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use mimir_cluster::CallRunner as _;
 use mimir_core::remote_pipeline::RemotePipeline as _;
 use mimir_core::{ApprovalAnswer, ToolErrorCode};
 use serde_json::{Value, json};
@@ -12,6 +18,7 @@ use serde_json::{Value, json};
 mod jobs;
 mod kit;
 #[path = "../../../../tests/kit/nats_server.rs"]
+#[expect(dead_code, reason = "other tests stop and start the server")]
 mod nats_server;
 
 use kit::{Front, TestObserver, Worker, call, read_audit};
@@ -314,4 +321,63 @@ async fn call_without_a_worker_is_refused_within_seconds() {
     });
     let _worker = Worker::start(&server, 1).await;
     assert_eq!(waiting.await.unwrap().text(), "late");
+}
+
+/// Prints the latency of calls through a pool beside that of the same calls without one, and what many at a time take.
+/// Meaningful with `--release`.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "measures; needs nats-server"]
+async fn measure_latency_of_pool() {
+    let server = NatsServer::start();
+    let worker = Worker::start(&server, 64).await;
+    let front = Front::start(&server).await;
+    let count = 2000;
+    for tool in ["echo", "noted"] {
+        let (mut direct, mut pooled) = (Vec::new(), Vec::new());
+        for _ in 0..count {
+            let begun = Instant::now();
+            worker
+                .runner
+                .run(call(tool, json!({"text": "x"})), None)
+                .await;
+            direct.push(begun.elapsed());
+            let begun = Instant::now();
+            front
+                .pool
+                .call(call(tool, json!({"text": "x"})), None)
+                .await
+                .unwrap();
+            pooled.push(begun.elapsed());
+        }
+        for (name, times) in [("direct", &mut direct), ("pool", &mut pooled)] {
+            times.sort();
+            println!(
+                "{tool} {name}: p50 {:?}, p99 {:?}",
+                times[count / 2],
+                times[count * 99 / 100]
+            );
+        }
+    }
+    for through_pool in [false, true] {
+        let begun = Instant::now();
+        let tasks = (0..64).map(|_| {
+            let (pool, runner) = (front.pool.clone(), Arc::clone(&worker.runner));
+            tokio::spawn(async move {
+                for _ in 0..100 {
+                    let call = call("echo", json!({"text": "x"}));
+                    if through_pool {
+                        pool.call(call, None).await.unwrap();
+                    } else {
+                        runner.run(call, None).await;
+                    }
+                }
+            })
+        });
+        futures::future::join_all(tasks).await;
+        let seconds = begun.elapsed().as_secs_f64();
+        println!(
+            "64 at a time, pool {through_pool}: {:.0} calls/s",
+            6400.0 / seconds
+        );
+    }
 }
