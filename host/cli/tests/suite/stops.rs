@@ -103,7 +103,7 @@ fn stop_reaches_a_running_server() {
 
 #[test]
 fn stop_is_out_of_reach_of_commands_in_the_sandbox() {
-    let fixture = CommandWorkspace::with("policy: {rules: [{tool: exec, decision: allow}]}\n");
+    let fixture = CommandWorkspace::with("");
     let order = fixture.path().join("user/stop.json");
     // A command can neither give the order nor withdraw it.
     let (_, output) = fixture.exec(&format!("echo '{{}}' > '{}'; echo done", order.display()));
