@@ -81,6 +81,10 @@ impl RunningLoad {
     pub fn start(plan: &LoadPlan, target: &HttpTarget, start: Instant) -> Self {
         let finished = Arc::new(AtomicUsize::new(0));
         let operations = Arc::new(AtomicUsize::new(0));
+        // Loads of the same run have different traces.
+        let seed = plan.prefix.bytes().fold(plan.seed, |seed, byte| {
+            seed.wrapping_mul(257).wrapping_add(byte.into())
+        });
         let clients = (0..plan.clients).map(|number| {
             let share = plan.operations / plan.clients
                 + usize::from(number < plan.operations % plan.clients);
@@ -90,7 +94,7 @@ impl RunningLoad {
                 tool: plan.tool,
                 attempts: plan.attempts,
                 prefix: plan.prefix,
-                random: SeededRandom::part(plan.seed, number as u64),
+                random: SeededRandom::part(seed, number as u64),
                 client: McpClient::new(target.clone(), ClientRole::of(number).generation()),
                 start,
                 record: LoadRecord::default(),
