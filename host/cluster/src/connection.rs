@@ -270,7 +270,12 @@ fn connect_error(error: &async_nats::ConnectError) -> String {
         Some(source) => source.to_string(),
         None => error.to_string(),
     };
-    let remedy = match error.kind() {
+    // Failed handshakes are reported as errors of the connection, too.
+    let kind = match error.kind() {
+        ConnectErrorKind::Io if text.contains("certificate") => ConnectErrorKind::Tls,
+        kind => kind,
+    };
+    let remedy = match kind {
         ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
             "the servers do not accept the key: name the key file of this role with --nats-key"
         }

@@ -1,7 +1,7 @@
 //! The subjects that each role's key may use. `mimir cluster init` writes them into the configuration of nats-server.
 //!
 //! Enforced by the servers: only a worker receives calls and only a front sends them; only fronts read the keys of
-//! sessions; only an administrator changes the deployment and stops all calls; nobody but a key's owner reads the
+//! sessions; only an administrator changes the deployment and stops all calls; only a key's owner reads the
 //! answers to it; the audit log can be neither changed nor deleted. Not enforced: which writer of the audit log a front
 //! or worker writes to, because it must be able to close the writer of a process that has ended. A line in another
 //! writer's name breaks that writer's chain, which ends its process and is found by `mimir audit verify --cluster`.
@@ -29,7 +29,7 @@ enum AreaAccess {
 fn area_access(role: NodeRole, area: StateArea) -> AreaAccess {
     use AreaAccess::{None, Read, Write};
     match (role, area) {
-        // Whoever reads these keys can make up sessions of clients, so administrators have no access either.
+        // A process that reads these keys can make up sessions of clients, so administrators have no access either.
         (NodeRole::Worker | NodeRole::Admin, StateArea::Keys) => None,
         (NodeRole::Front | NodeRole::Worker, StateArea::Control | StateArea::Deployment) => Read,
         (NodeRole::Front | NodeRole::Worker | NodeRole::Admin, _) => Write,

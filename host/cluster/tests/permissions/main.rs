@@ -225,6 +225,13 @@ async fn cluster_objects_are_checked_and_cannot_be_replaced() {
     // Damaged content is refused: the chunk of one object under the name of another.
     let other = b"damaged".to_vec();
     let name = cluster.store_damaged_object(&other).await;
+    // The plain client is not told when its messages are stored.
+    let stored = async {
+        while read.size(&name).await.unwrap().is_none() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, stored).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("component.wasm");
     let damaged = read.get_file(&name, &path).await.unwrap_err();
