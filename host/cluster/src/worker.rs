@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::StreamExt as _;
@@ -36,6 +36,11 @@ const BUSY_RETRY: Duration = Duration::from_millis(50);
 
 /// Maximum number of calls that wait for a person, as a multiple of the capacity.
 const WAITING_FACTOR: usize = 16;
+
+/// Interval of the checks for servers whose lease has ended, and the time after which the calls of such a server are
+/// stopped. After an election of NATS servers, all leases may have ended at once; they are created again within a second.
+const FRONT_CHECK_INTERVAL: Duration = Duration::from_millis(500);
+const FRONT_GRACE: Duration = Duration::from_secs(3);
 
 /// Pause after a subscription has failed.
 const SUBSCRIBE_RETRY: Duration = Duration::from_millis(500);
@@ -102,10 +107,33 @@ struct AcceptedRun {
     front: Mutex<Option<FrontState>>,
 }
 
-/// The node id of the server of a client, and whether this process has seen its lease.
-enum FrontState {
-    Unseen(String),
-    Seen(String),
+/// The node of the server of a client.
+struct FrontState {
+    node: String,
+    /// True once this process has seen its lease, which may be after the first call.
+    is_seen: bool,
+    /// The time at which its lease had ended.
+    gone_since: Option<Instant>,
+}
+
+impl FrontState {
+    fn new(node: String) -> Self {
+        Self {
+            node,
+            is_seen: false,
+            gone_since: None,
+        }
+    }
+
+    /// Updates the state. Returns true if the server has been gone for so long that its client no longer waits.
+    fn is_gone(&mut self, is_leased: bool, now: Instant) -> bool {
+        if is_leased {
+            (self.is_seen, self.gone_since) = (true, None);
+            return false;
+        }
+        let since = *self.gone_since.get_or_insert(now);
+        self.is_seen && now.duration_since(since) >= FRONT_GRACE
+    }
 }
 
 /// An accepted call that is not decoded yet.
@@ -356,20 +384,16 @@ impl WorkerParts {
 
     /// Stops the calls of servers whose lease has ended, because their clients no longer wait.
     async fn stop_abandoned(self: Arc<Self>) {
-        let view = self.node.nodes();
-        let mut changes = view.changes();
-        while changes.changed().await.is_ok() {
-            // The server may have sent the call before this process has seen its entry.
+        let nodes = self.node.nodes();
+        let mut checks = tokio::time::interval(FRONT_CHECK_INTERVAL);
+        checks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            checks.tick().await;
+            let now = Instant::now();
             let is_gone = |call: &AcceptedRun| {
                 let mut front = call.front.lock();
-                match &*front {
-                    Some(FrontState::Unseen(id)) if view.get(id).is_some() => {
-                        *front = Some(FrontState::Seen(id.clone()));
-                        false
-                    }
-                    Some(FrontState::Seen(id)) => view.get(id).is_none(),
-                    _ => false,
-                }
+                let front = front.as_mut();
+                front.is_some_and(|front| front.is_gone(nodes.get(&front.node).is_some(), now))
             };
             self.stop_calls(is_gone);
         }

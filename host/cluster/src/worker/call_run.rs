@@ -58,7 +58,7 @@ async fn run_accepted(worker: Arc<WorkerParts>, accepted: AcceptedCall) {
         worker.end(&reply, EndedCall::Refused);
         return worker.publish(&reply, refused).await;
     };
-    *active.front.lock() = Some(FrontState::Unseen(message.front.clone()));
+    *active.front.lock() = Some(FrontState::new(message.front.clone()));
     let (queue, frames) = FrameQueue::new();
     let slot = Arc::new(CallSlot::new(Arc::clone(&worker.slots)));
     let observer = WorkerObserver::new(&message, queue.clone(), &active.answers, &slot);
