@@ -8,6 +8,7 @@
 mod agent;
 mod bare;
 mod calls;
+mod cluster;
 mod code;
 mod commands;
 mod compile;
@@ -53,6 +54,7 @@ const AREAS: &[Area] = &[
     ("process", process::bench),
     ("list", list::bench),
     ("mcp", mcp::bench),
+    ("cluster", cluster::bench),
     ("search", search::bench),
     ("redact", redact::bench),
     ("compile", compile::bench),

@@ -20,9 +20,9 @@ use crate::subject::Subject;
 
 pub mod bare;
 mod client;
-mod http;
+pub mod http;
 mod stdio;
-mod workspace;
+pub mod workspace;
 
 use bare::Bare;
 use client::Client;

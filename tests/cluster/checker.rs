@@ -47,8 +47,8 @@ impl fmt::Display for BrokenPromise {
     }
 }
 
-/// Time between the arrival of a call and its count for a limit that the checker tolerates: pauses of processes.
-const COUNT_DELAY_MS: u64 = 10_000;
+/// The window of limits.
+const WINDOW_MS: u64 = 60_000;
 
 /// Checks all promises.
 pub fn check(history: &RunHistory) -> Vec<BrokenPromise> {
@@ -77,8 +77,10 @@ struct RunFacts<'a> {
     operations: BTreeMap<&'a str, Vec<&'a CallAttempt>>,
     /// Outcomes by trace.
     outcomes_by_trace: BTreeMap<&'a str, Vec<&'a RecordLine>>,
-    /// Announcements by trace.
+    /// Announcements by trace, except of calls that have not run by their outcome.
     announced_by_trace: BTreeMap<&'a str, Vec<&'a RecordLine>>,
+    /// Outcomes by writer and id.
+    outcomes_by_call: BTreeMap<(&'a str, &'a str), &'a RecordLine>,
     /// Number of effects by operation.
     effects: BTreeMap<&'a str, Vec<&'a str>>,
 }
@@ -90,22 +92,39 @@ impl<'a> RunFacts<'a> {
             operations: BTreeMap::new(),
             outcomes_by_trace: BTreeMap::new(),
             announced_by_trace: BTreeMap::new(),
+            outcomes_by_call: BTreeMap::new(),
             effects: BTreeMap::new(),
         };
         for attempt in &history.attempts {
             let attempts = facts.operations.entry(&attempt.operation).or_default();
             attempts.push(attempt);
         }
+        let mut announced = Vec::new();
         for line in &history.record {
             if line.trace.is_empty() || line.is_nested {
                 continue;
             }
-            let index = match line.kind {
-                RecordKind::Outcome => &mut facts.outcomes_by_trace,
-                RecordKind::Announced => &mut facts.announced_by_trace,
-                RecordKind::Closed | RecordKind::Other => continue,
-            };
-            index.entry(&line.trace).or_default().push(line);
+            match line.kind {
+                RecordKind::Outcome => {
+                    let outcomes = facts.outcomes_by_trace.entry(&line.trace).or_default();
+                    outcomes.push(line);
+                    facts
+                        .outcomes_by_call
+                        .insert((&line.writer, &line.id), line);
+                }
+                RecordKind::Announced => announced.push(line),
+                RecordKind::Closed | RecordKind::Other => {}
+            }
+        }
+        for line in announced {
+            // The announcement may be stored after the worker has given up.
+            let has_not_run = facts.outcome_of(line).is_some_and(|outcome| {
+                outcome.code.as_deref() == Some("UNAVAILABLE") && !outcome.may_have_run
+            });
+            if !has_not_run {
+                let announced = facts.announced_by_trace.entry(&line.trace).or_default();
+                announced.push(line);
+            }
         }
         for effect in &history.effects {
             let workers = facts.effects.entry(&effect.operation).or_default();
@@ -117,6 +136,12 @@ impl<'a> RunFacts<'a> {
     fn outcomes(&self, attempt: &CallAttempt) -> &[&'a RecordLine] {
         let outcomes = self.outcomes_by_trace.get(attempt.trace.as_str());
         outcomes.map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the outcome of an announced call.
+    fn outcome_of(&self, announcement: &RecordLine) -> Option<&'a RecordLine> {
+        let call = (announcement.writer.as_str(), announcement.id.as_str());
+        self.outcomes_by_call.get(&call).copied()
     }
 
     fn announced(&self, attempt: &CallAttempt) -> &[&'a RecordLine] {
@@ -281,33 +306,10 @@ fn calls_ran_at_most_once(facts: &RunFacts<'_>, broken: &mut Vec<BrokenPromise>)
             .sum::<usize>();
         if announced != 1 {
             let text = format!(
-                "{operation} had an effect in {workers:?}, but was announced {announced} times: {:#?}",
+                "{operation} had an effect in {workers:?}, but {announced} announced runs: {:#?}",
                 described()
             );
             report(broken, Promise::OneRun, text);
-        }
-        // The outcome of the announced run says that there may be an effect: success, or a failure of a run.
-        for attempt in attempts
-            .iter()
-            .filter(|attempt| !facts.announced(attempt).is_empty())
-        {
-            let denies = |line: &&&RecordLine| {
-                line.code.as_deref() == Some("UNAVAILABLE") && !line.may_have_run
-            };
-            if let Some(line) = facts.outcomes(attempt).iter().find(denies) {
-                let text = format!(
-                    "{operation} had an effect, but its record does not say that it may have run: {}",
-                    describe_lines(&[line])
-                );
-                report(broken, Promise::OneRun, text);
-            }
-            if facts.outcomes(attempt).is_empty() {
-                let text = format!(
-                    "{operation} had an effect, but has no outcome on record: {}",
-                    describe(attempt)
-                );
-                report(broken, Promise::OneRun, text);
-            }
         }
     }
 }
@@ -412,20 +414,30 @@ fn limits_hold(facts: &RunFacts<'_>, broken: &mut Vec<BrokenPromise>) {
             && line.tool == TestTool::Limited.name()
             && (is_announced || !is_refused)
     });
-    let mut times: Vec<u64> = ran.map(|line| line.time_ms).collect();
+    // A call is counted between its arrival and its outcome. The calls that certainly were counted within a minute after
+    // an arrival are those that had ended by then.
+    let mut times: Vec<(u64, u64)> = ran
+        .map(|line| {
+            (
+                line.time_ms,
+                line.time_ms + line.duration_ms.unwrap_or(WINDOW_MS),
+            )
+        })
+        .collect();
     times.sort_unstable();
-    let window = 60_000 - COUNT_DELAY_MS;
-    let over = times
-        .windows(limit + 1)
-        .find(|times| times[limit] - times[0] < window);
-    if let Some(over) = over {
-        let text = format!(
-            "{} calls of {} arrived within {} ms, and {limit} are allowed per minute",
-            limit + 1,
-            TestTool::Limited.name(),
-            over[limit] - over[0]
-        );
-        report(broken, Promise::LimitHolds, text);
+    for (index, (from, _)) in times.iter().enumerate() {
+        let counted = times[index..]
+            .iter()
+            .filter(|(_, end)| *end < from + WINDOW_MS)
+            .count();
+        if counted > limit {
+            let text = format!(
+                "{counted} calls of {} ran within a minute after {from}, and {limit} are allowed",
+                TestTool::Limited.name()
+            );
+            report(broken, Promise::LimitHolds, text);
+            return;
+        }
     }
 }
 

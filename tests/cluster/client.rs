@@ -318,6 +318,14 @@ fn parse_response(status: u16, text: &str) -> Result<Value, CallFault> {
     };
     match value["result"].is_object() {
         true => Ok(value["result"].clone()),
+        // The error has the same facts as an outcome.
+        false if value["error"]["data"]["code"].is_string() => Ok(json!({
+            "_meta": {"mimir/outcome": {
+                "code": value["error"]["data"]["code"],
+                "details": value["error"]["data"],
+            }},
+            "content": [{"type": "text", "text": value["error"]["message"]}],
+        })),
         false => Err(CallFault::Rejected(format!(
             "HTTP {status}: {}",
             value["error"]

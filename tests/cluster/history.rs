@@ -160,6 +160,8 @@ pub struct RecordLine {
     pub may_have_run: bool,
     /// Time in milliseconds since 1970.
     pub time_ms: u64,
+    /// Time from arrival to outcome in milliseconds, without waiting for approvals. `None` if it is not known.
+    pub duration_ms: Option<u64>,
     /// The detail, for messages.
     pub detail: String,
     /// True if the call was made by another one.
@@ -193,6 +195,7 @@ impl RecordLine {
             code: value["code"].as_str().map(str::to_owned),
             may_have_run: value["mayHaveRun"] == true,
             time_ms: parse_time(&text_of("time")).unwrap_or_default(),
+            duration_ms: value["durationMs"].as_f64().map(|ms| ms.ceil() as u64),
             detail: text_of("detail"),
             is_nested: value["parent"].is_string(),
         })

@@ -23,7 +23,7 @@ const WANTED: f64 = 0.4;
 
 /// A protocol version with a handshake and sessions, and one without.
 const LEGACY: &str = "2025-11-25";
-const MODERN: &str = "2026-07-28";
+pub const MODERN: &str = "2026-07-28";
 
 pub fn bench(report: &mut Report) {
     let fixture = BenchWorkspace::new();
@@ -55,7 +55,7 @@ pub fn bench(report: &mut Report) {
 }
 
 /// Runs all connections at once, with this many calls in total.
-fn together(connections: &mut [Connection], times: u64) -> Duration {
+pub fn together(connections: &mut [Connection], times: u64) -> Duration {
     let start = Instant::now();
     std::thread::scope(|scope| {
         for (at, connection) in (0..CONNECTIONS).zip(connections) {
@@ -67,13 +67,14 @@ fn together(connections: &mut [Connection], times: u64) -> Duration {
 }
 
 /// A server in a separate process. Dropping it stops it.
-struct Server {
+pub struct Server {
     process: Child,
     address: SocketAddr,
 }
 
 impl Server {
-    fn start(mut command: Command) -> Self {
+    /// Starts a server, which prints its address.
+    pub fn start(mut command: Command) -> Self {
         let command = command.stdin(Stdio::null()).stdout(Stdio::null());
         let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut output = BufReader::new(process.stderr.take().unwrap());
@@ -86,6 +87,11 @@ impl Server {
         };
         std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
         Self { process, address }
+    }
+
+    /// Returns the address.
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     fn clients(&self, version: &str) -> Vec<Connection> {
@@ -102,14 +108,15 @@ impl Drop for Server {
 }
 
 /// A persistent connection, and the call that it repeats.
-struct Connection {
+pub struct Connection {
     stream: BufReader<TcpStream>,
     request: Vec<u8>,
     answer: Vec<u8>,
 }
 
 impl Connection {
-    fn new(address: SocketAddr, version: &str) -> Self {
+    /// Connects to a server, and makes the first call.
+    pub fn new(address: SocketAddr, version: &str) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
         let mut connection = Self {
@@ -141,7 +148,8 @@ impl Connection {
         connection
     }
 
-    fn call(&mut self) {
+    /// Makes the call.
+    pub fn call(&mut self) {
         let request = std::mem::take(&mut self.request);
         let head = self.ask(&request);
         self.request = request;

@@ -44,6 +44,7 @@ impl HistoryBuilder {
             code: code.map(str::to_owned),
             may_have_run: code == Some("UNAVAILABLE"),
             time_ms: attempt.start_ms,
+            duration_ms: Some(5),
             detail: String::new(),
             is_nested: false,
         };
@@ -132,6 +133,13 @@ fn clean() -> HistoryBuilder {
     builder
         .attempt(TestTool::Effect, "asked", failed("UNAVAILABLE", false))
         .line("w1", RecordKind::Outcome, Some("CANCELLED"));
+    // Announced after the worker had given up, and done by the next attempt.
+    builder
+        .attempt(TestTool::Effect, "late", failed("UNAVAILABLE", false))
+        .line("w1", RecordKind::Announced, None)
+        .line("w1", RecordKind::Outcome, Some("UNAVAILABLE"));
+    builder.history.record.last_mut().unwrap().may_have_run = false;
+    builder.run(TestTool::Effect, "late");
     // A lost worker, with and without an effect, and closed by another node.
     for operation in ["lost", "lost-before"] {
         builder
