@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mimir::shared_state::FileSharedState;
 use mimir_cluster::{ClusterConnection, ConnectionOptions, NatsState};
-use mimir_core::shared_state::{SharedState as _, SharedStateError, StateArea, StateKey};
+use mimir_core::shared_state::{SharedStateError, StateArea, StateKey};
 use mimir_kit::NatsServer;
 use mimir_kit::state_conformance::{self, StatePair};
 

@@ -10,6 +10,7 @@ use http::{Method, Request, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use mimir_core::Tool;
+use mimir_core::memory_state::MemoryState;
 use mimir_mcp::{HttpOptions, HttpService, ReadinessCheck, ReplicaSet};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -17,7 +18,7 @@ use tokio::sync::Notify;
 use tower_service::Service as _;
 
 use crate::approvals::careful;
-use crate::kit::{MemoryState, Network, NetworkPeer, TestServer, fake, text_result, tool};
+use crate::kit::{Network, NetworkPeer, TestServer, fake, text_result, tool};
 use crate::modern::modern;
 use crate::web::{Answer, LEGACY, MODERN, message, send};
 
@@ -238,12 +239,12 @@ async fn replicas_end_a_session_everywhere() {
 async fn replicas_without_shared_state_continue_no_session() {
     let deployment = Deployment::start(|| vec![whoami()]).await;
     let session = begin(deployment.http(0), json!({})).await;
-    *deployment.state.unreachable.lock() = true;
+    deployment.state.set_unreachable(true);
     assert!(!text(&call_in(deployment.http(0), &session, "whoami").await).is_empty());
     deployment.network.kill("a");
     let refused = call_in(deployment.http(1), &session, "whoami").await;
     assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
-    *deployment.state.unreachable.lock() = false;
+    deployment.state.set_unreachable(false);
     assert!(!text(&call_in(deployment.http(1), &session, "whoami").await).is_empty());
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
 use mimir_audit::AuditLog;
-use mimir_core::audit::{AuditEvent, AuditSink, EventKind};
+use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::{CallContext, ToolError, ToolErrorCode};
 
 use crate::args::{GlobalOptions, UndoArgs};

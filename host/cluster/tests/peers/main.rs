@@ -1,5 +1,6 @@
 //! Tests of messages between servers of clients over a NATS server. Each has a connection of its own, as a process has.
 #![expect(
+    clippy::expect_used,
     clippy::unwrap_used,
     reason = "a test that goes wrong ends where it goes wrong"
 )]

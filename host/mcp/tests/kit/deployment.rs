@@ -2,141 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use mimir_core::BoxFuture;
 use mimir_core::peer_messages::{PeerError, PeerMessageHandler, PeerMessages, PeerReply};
-use mimir_core::shared_state::{
-    SharedState, SharedStateError, StateArea, StateEntry, StateKey, StateRevision, StateWatch,
-};
 use parking_lot::Mutex;
-
-/// Shared state in memory, without watches and lifetimes.
-#[derive(Default)]
-pub struct MemoryState {
-    values: Mutex<BTreeMap<(StateArea, StateKey), (Vec<u8>, StateRevision)>>,
-    /// Makes every access fail.
-    pub unreachable: Mutex<bool>,
-}
-
-type Stored<T> = Result<T, SharedStateError>;
-
-impl MemoryState {
-    fn write(
-        &self,
-        area: StateArea,
-        key: &StateKey,
-        value: Vec<u8>,
-        expected: Option<StateRevision>,
-    ) -> Stored<StateRevision> {
-        self.check()?;
-        let mut values = self.values.lock();
-        let stored = values
-            .get(&(area, key.clone()))
-            .map(|(_, revision)| *revision);
-        if stored != expected {
-            return Err(SharedStateError::Conflict);
-        }
-        let revision = stored.unwrap_or_default() + 1;
-        values.insert((area, key.clone()), (value, revision));
-        Ok(revision)
-    }
-
-    fn check(&self) -> Stored<()> {
-        let is_reachable = !*self.unreachable.lock();
-        is_reachable
-            .then_some(())
-            .ok_or_else(|| SharedStateError::Unreachable {
-                location: self.location(),
-                text: "the test says so".to_owned(),
-            })
-    }
-}
-
-impl SharedState for MemoryState {
-    fn get<'a>(
-        &'a self,
-        area: StateArea,
-        key: &'a StateKey,
-    ) -> BoxFuture<'a, Stored<Option<StateEntry>>> {
-        let found = self.check().map(|()| {
-            let values = self.values.lock();
-            let (value, revision) = values.get(&(area, key.clone()))?.clone();
-            let key = key.clone();
-            Some(StateEntry {
-                key,
-                value,
-                revision,
-            })
-        });
-        Box::pin(std::future::ready(found))
-    }
-
-    fn create<'a>(
-        &'a self,
-        area: StateArea,
-        key: &'a StateKey,
-        value: Vec<u8>,
-        _: Option<Duration>,
-    ) -> BoxFuture<'a, Stored<StateRevision>> {
-        Box::pin(std::future::ready(self.write(area, key, value, None)))
-    }
-
-    fn update<'a>(
-        &'a self,
-        area: StateArea,
-        key: &'a StateKey,
-        value: Vec<u8>,
-        revision: StateRevision,
-        _: Option<Duration>,
-    ) -> BoxFuture<'a, Stored<StateRevision>> {
-        let written = self.write(area, key, value, Some(revision));
-        Box::pin(std::future::ready(written))
-    }
-
-    fn remove<'a>(
-        &'a self,
-        area: StateArea,
-        key: &'a StateKey,
-        _: Option<StateRevision>,
-    ) -> BoxFuture<'a, Stored<()>> {
-        self.values.lock().remove(&(area, key.clone()));
-        Box::pin(std::future::ready(Ok(())))
-    }
-
-    fn list<'a>(
-        &'a self,
-        _: StateArea,
-        _: Option<&'a StateKey>,
-    ) -> BoxFuture<'a, Stored<Vec<StateEntry>>> {
-        Box::pin(std::future::ready(Ok(Vec::new())))
-    }
-
-    fn watch(&self, _: StateArea) -> BoxFuture<'_, Stored<Box<dyn StateWatch>>> {
-        let unreachable = SharedStateError::Unreachable {
-            location: self.location(),
-            text: "watches are not part of this test".to_owned(),
-        };
-        Box::pin(std::future::ready(Err(unreachable)))
-    }
-
-    fn count_within<'a>(
-        &'a self,
-        _: &'a StateKey,
-        _: u32,
-        _: Duration,
-    ) -> BoxFuture<'a, Stored<bool>> {
-        Box::pin(std::future::ready(Ok(true)))
-    }
-
-    fn location(&self) -> String {
-        "memory".to_owned()
-    }
-}
 
 /// The connection between servers: the handlers of the live ones.
 #[derive(Default)]
-pub struct Network(Mutex<BTreeMap<String, Arc<OnceLock<Arc<dyn PeerMessageHandler>>>>>);
+pub struct Network(Mutex<BTreeMap<String, ServerHandler>>);
+
+/// The handler of a server, once it has one.
+type ServerHandler = Arc<OnceLock<Arc<dyn PeerMessageHandler>>>;
 
 impl Network {
     /// Adds a server.

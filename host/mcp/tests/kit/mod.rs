@@ -20,7 +20,7 @@ mod deployment;
 mod tools;
 mod wire;
 
-pub use deployment::{MemoryState, Network, NetworkPeer};
+pub use deployment::{Network, NetworkPeer};
 pub use tools::{fake, text_result, tool};
 pub use wire::Wire;
 
