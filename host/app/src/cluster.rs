@@ -50,6 +50,8 @@ impl ClusterMembership {
             return Err(ToolError::internal("the node has no workspace"));
         };
         let workspace = workspace.name.clone();
+        let checked = connection.check_role(description.role).await;
+        checked.map_err(cluster_error)?;
         let state: SharedStateHandle = Arc::new(NatsState::new(connection.clone()));
         let switch = ClusterCallSwitch::start(&state, user_switch(user_dirs));
         let switch = Arc::new(switch.await.map_err(|error| state_error(&error))?);

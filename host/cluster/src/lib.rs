@@ -17,6 +17,7 @@ mod peers;
 mod permissions;
 mod pool;
 mod request;
+mod role_check;
 mod state;
 mod status;
 mod streams;

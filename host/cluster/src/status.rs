@@ -66,7 +66,10 @@ impl ClusterConnection {
                 Err(error) if error.code() == Some(code::STREAM_NOT_FOUND) => None,
                 Err(error) => return Err(self.error(error)),
             };
-            streams.push(describe(name, config.max_bytes, info));
+            let max_bytes = info
+                .as_ref()
+                .map_or(config.max_bytes, |info| info.config.max_bytes);
+            streams.push(describe(name, max_bytes, info));
         }
         Ok(streams)
     }

@@ -18,6 +18,9 @@ const MARKER_LIFETIME: Duration = Duration::from_secs(1);
 
 const MIB: i64 = 1024 * 1024;
 
+/// Maximum size of the audit log in bytes, unless an administrator sets another one.
+const AUDIT_BYTES: i64 = 2048 * MIB;
+
 /// Returns the stream of an area's values.
 pub(crate) fn area_stream(area: StateArea) -> Config {
     let megabytes = match area {
@@ -76,7 +79,7 @@ pub(crate) fn audit_stream() -> Config {
         description: Some("mimir: audit log, one subject for each writer".to_owned()),
         subjects: vec![names::AUDIT_SUBJECTS.to_owned()],
         max_messages: -1,
-        max_bytes: 2048 * MIB,
+        max_bytes: AUDIT_BYTES,
         max_messages_per_subject: -1,
         discard: DiscardPolicy::New,
         storage: StorageType::File,
@@ -155,6 +158,10 @@ impl ClusterConnection {
         } else {
             "CREATE"
         };
+        // A higher maximum is an administrator's choice.
+        if let Some(existing) = &existing {
+            config.max_bytes = config.max_bytes.max(existing.config.max_bytes);
+        }
         config.num_replicas = replicas.unwrap_or(REPLICAS);
         let result = match self.put_stream(action, &config).await {
             Err(error) if replicas.is_none() && error.code() == Some(code::NOT_SUPPORTED_ALONE) => {
@@ -178,6 +185,38 @@ impl ClusterConnection {
             replicas: config.num_replicas,
             existed: existing.is_some(),
         })
+    }
+
+    /// Sets the maximum size of the audit log in bytes, which can only grow. Returns the previous maximum.
+    pub async fn enlarge_audit_log(&self, bytes: u64) -> Result<u64, ClusterError> {
+        let mut config = audit_stream();
+        let failed = |text: String| ClusterError::Failed {
+            servers: self.servers().to_owned(),
+            text,
+        };
+        let deadline = Instant::now() + ACCESS_TIMEOUT * 3;
+        let info = format!("STREAM.INFO.{}", config.name);
+        let existing: StreamAnswer = self
+            .api(&info, &Value::Null, deadline)
+            .await
+            .map_err(|error| self.error(error))?;
+        let previous = u64::try_from(existing.config.max_bytes).unwrap_or(0);
+        if bytes < previous {
+            return Err(failed(format!(
+                "the audit log can only grow: its maximum is {previous} bytes already, expected at least that instead \
+                 of {bytes}"
+            )));
+        }
+        config.num_replicas = existing.config.num_replicas;
+        config.max_bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        let result = self.put_stream("UPDATE", &config).await;
+        result.map_err(|error| {
+            failed(format!(
+                "cannot enlarge the audit log: {error}; the NATS servers reserve at most max_file_store of their \
+                 configuration for all streams"
+            ))
+        })?;
+        Ok(previous)
     }
 
     async fn put_stream(
@@ -248,7 +287,17 @@ impl ClusterConnection {
 pub(crate) struct StreamAnswer {
     pub(crate) state: StreamUsage,
     #[serde(default)]
+    pub(crate) config: StreamLimits,
+    #[serde(default)]
     pub(crate) cluster: Option<StreamPeers>,
+}
+
+/// The part of a stream's configuration that administrators may change.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default)]
+pub(crate) struct StreamLimits {
+    pub(crate) max_bytes: i64,
+    pub(crate) num_replicas: usize,
 }
 
 /// The usage of a stream.

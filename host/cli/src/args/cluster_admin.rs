@@ -22,7 +22,7 @@ Examples:
     /// Create the streams of the cluster in NATS, with the key of the role admin
     #[command(after_help = "\
 Needed once, before servers and workers start. Running it again changes nothing, except for the number of \
-replicas.")]
+replicas and the size of the audit log. A full audit log refuses calls.")]
     Setup(ClusterSetupArgs),
     /// Publish the settings and tools of a workspace to all nodes that use it
     #[command(after_help = "\
@@ -62,6 +62,9 @@ pub struct ClusterSetupArgs {
     /// Replicas of each stream [default: 3, or 1 at a server that runs alone]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=5))]
     pub replicas: Option<u8>,
+    /// Maximum size of the audit log in GiB; it can only grow [default: 2]
+    #[arg(long, value_name = "GIB", value_parser = clap::value_parser!(u32).range(2..=1_048_576))]
+    pub audit_size: Option<u32>,
 }
 
 /// Arguments of `mimir cluster publish`.

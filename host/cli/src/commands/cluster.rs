@@ -1,6 +1,6 @@
 //! `mimir cluster`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use mimir_core::ToolError;
 use mimir_core::text::visible;
@@ -29,7 +29,7 @@ pub async fn run(globals: &GlobalOptions, command: ClusterCommand) -> CommandRes
 
 /// Writes the files of a new cluster.
 fn init(globals: &GlobalOptions, args: &ClusterInitArgs) -> CommandResult {
-    let folder = std::path::absolute(&args.folder)?;
+    let folder = clean_path(&args.folder)?;
     let shown = visible(&args.folder.display().to_string());
     let is_used = match std::fs::read_dir(&folder) {
         Ok(mut entries) => entries.next().is_some(),
@@ -60,11 +60,32 @@ fn init(globals: &GlobalOptions, args: &ClusterInitArgs) -> CommandResult {
     globals.printer().print_done(
         &json!({ "folder": folder, "files": paths }),
         format_args!(
-            "wrote {} files of a cluster with {} NATS servers to {shown}; {shown}/README.md says how to start it",
+            "wrote {} files of a cluster with {} NATS server{} to {shown}; {shown}/README.md says how to start it",
             files.len(),
-            args.servers
+            args.servers,
+            if args.servers == 1 { "" } else { "s" }
         ),
     )
+}
+
+/// Returns the absolute path of a folder that may not exist yet, without `..`, for the files that name it.
+fn clean_path(folder: &Path) -> std::io::Result<PathBuf> {
+    let folder = std::path::absolute(folder)?;
+    if cfg!(windows) {
+        // Such paths have no `..` any more.
+        return Ok(folder);
+    }
+    // The last folder that exists decides what `..` means, since folders may be links.
+    for existing in folder.ancestors() {
+        if let (Ok(real), Ok(rest)) = (existing.canonicalize(), folder.strip_prefix(existing))
+            && !rest
+                .components()
+                .any(|part| part == std::path::Component::ParentDir)
+        {
+            return Ok(real.join(rest));
+        }
+    }
+    Ok(folder)
 }
 
 fn write_files(folder: &Path, files: &[ClusterFile]) -> Result<(), ToolError> {
@@ -100,6 +121,10 @@ async fn create_streams(globals: &GlobalOptions, args: &ClusterSetupArgs) -> Com
         .create_streams(args.replicas.map(usize::from))
         .await
         .map_err(cluster_error)?;
+    if let Some(gib) = args.audit_size {
+        let enlarged = connection.enlarge_audit_log(u64::from(gib) << 30).await;
+        enlarged.map_err(cluster_error)?;
+    }
     let created = streams.iter().filter(|stream| !stream.existed).count();
     let replicas = streams
         .iter()
@@ -113,9 +138,27 @@ async fn create_streams(globals: &GlobalOptions, args: &ClusterSetupArgs) -> Com
     globals.printer().print_done(
         &json!({ "servers": connection.servers(), "streams": list }),
         format_args!(
-            "{}: {created} streams created, {} existed, each with {replicas} replicas",
+            "{}: {created} streams created, {} existed, each with {replicas} replica{}",
             connection.servers(),
-            streams.len() - created
+            streams.len() - created,
+            if replicas == 1 { "" } else { "s" }
         ),
     )
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cluster_folder_has_no_parent_references() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        std::os::unix::fs::symlink(root.join("a/b"), root.join("link")).unwrap();
+        let clean = |path: &str| clean_path(&root.join(path)).unwrap();
+        assert_eq!(clean("a/../new/folder"), root.join("new/folder"));
+        assert_eq!(clean("link/../new"), root.join("a/new"));
+        assert_eq!(clean("a/."), root.join("a"));
+    }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use mimir_cluster::{
     ClusterConnection, ClusterError, ComponentStore, DeploymentManifest, DeploymentMirror,
-    Deployments, MirrorChange, NatsState, ObjectError,
+    Deployments, MirrorChange, NatsState, NodeRole, ObjectError,
 };
 use mimir_core::shared_state::{SharedState, SharedStateError, StateArea, StateKey};
 use std::sync::Arc;
@@ -77,6 +77,52 @@ async fn cluster_streams_are_created_by_an_administrator_only() {
             .all(|stream| stream.exists && stream.replicas == 1),
         "{status:?}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server"]
+async fn cluster_audit_log_is_enlarged_by_an_administrator_for_good() {
+    const GIB: u64 = 1 << 30;
+    let cluster = ClusterFolder::start(1);
+    let admin = cluster.connect("admin").await.unwrap();
+    admin.create_streams(None).await.unwrap();
+    let worker = cluster.connect("worker").await.unwrap();
+    assert!(worker.enlarge_audit_log(3 * GIB).await.is_err());
+    assert_eq!(admin.enlarge_audit_log(3 * GIB).await.unwrap(), 2 * GIB);
+    // Another setup does not make it smaller again.
+    admin.create_streams(None).await.unwrap();
+    let smaller = admin.enlarge_audit_log(2 * GIB).await.unwrap_err();
+    assert!(smaller.to_string().contains("only grow"), "{smaller}");
+    let too_large = admin.enlarge_audit_log(100 * GIB).await.unwrap_err();
+    assert!(
+        too_large.to_string().contains("max_file_store"),
+        "{too_large}"
+    );
+    let status = admin.stream_status().await.unwrap();
+    assert!(status.iter().any(|stream| stream.max_bytes == 3 * GIB));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server"]
+async fn cluster_keys_of_another_role_are_refused_before_a_process_joins() {
+    let cluster = ClusterFolder::start(1);
+    for (key, role, is_accepted) in [
+        ("front", NodeRole::Front, true),
+        ("worker", NodeRole::Worker, true),
+        ("front", NodeRole::Worker, false),
+        ("worker", NodeRole::Front, false),
+        ("admin", NodeRole::Front, false),
+    ] {
+        let connection = cluster.connect(key).await.unwrap();
+        let checked = connection.check_role(role).await;
+        assert_eq!(checked.is_ok(), is_accepted, "{key} as {role}");
+        if let Err(error) = checked {
+            assert!(
+                error.to_string().contains(&format!("keys/{role}.nk")),
+                "{error}"
+            );
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
