@@ -1,12 +1,12 @@
 //! `mimir cluster status`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use mimir_core::call_switch::StopNotice;
-use mimir_core::shared_state::SharedStateHandle;
+use mimir_core::shared_state::{SharedStateHandle, StateRevision};
 use mimir_core::text::visible;
 use serde::Serialize;
 
@@ -16,8 +16,8 @@ use crate::output::{STRONG, WARN, styled};
 use mimir::call_switch::ClusterStop;
 use mimir::cluster::{self, cluster_error, state_error};
 use mimir_cluster::{
-    ComponentStore, DeploymentInForce, Deployments, NatsState, NodeEntry, StreamStatus, live_nodes,
-    open_writers,
+    ComponentStore, DeploymentInForce, Deployments, NatsState, NodeEntry, NodeRole, StreamStatus,
+    live_nodes, open_writers,
 };
 
 /// Share of a stream's maximum size from which the status warns.
@@ -111,117 +111,284 @@ pub(super) async fn run(globals: &GlobalOptions, args: &ClusterStatusArgs) -> Co
 
 impl ClusterStatus {
     fn print(&self, out: &mut dyn Write) -> io::Result<()> {
+        for problem in self.problems() {
+            writeln!(out, "{}", styled(WARN, format!("! {problem}")))?;
+        }
+        let headings = |name: &str, count: usize| styled(STRONG, format!("{count} {name}"));
+        writeln!(out, "{}", headings("nodes", self.nodes.len()))?;
+        print_rows(
+            out,
+            &self.nodes.iter().map(ListedNode::cells).collect::<Vec<_>>(),
+        )?;
+        if !self.deployments.is_empty() {
+            writeln!(out, "{}", headings("deployments", self.deployments.len()))?;
+            let rows = self.deployments.iter().map(ListedDeployment::cells);
+            print_rows(out, &rows.collect::<Vec<_>>())?;
+        }
+        writeln!(out, "{}", headings("streams", self.streams.len()))?;
+        let rows = self.streams.iter().map(stream_cells);
+        print_rows(out, &rows.collect::<Vec<_>>())
+    }
+
+    /// Returns what needs attention, most urgent first.
+    fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
         if let Some(notice) = &self.stopped {
             let reason = notice.reason.as_deref().unwrap_or("no reason given");
-            let text = format!(
-                "all calls are refused, by {}: {}",
+            problems.push(format!(
+                "all calls are refused, by {}: {}; `mimir start` allows them again",
                 visible(&notice.by),
                 visible(reason)
-            );
-            writeln!(
-                out,
-                "{}; `mimir start` allows them again",
-                styled(WARN, text)
-            )?;
+            ));
         }
-        writeln!(
-            out,
-            "{}",
-            styled(STRONG, format!("{} nodes", self.nodes.len()))
-        )?;
+        problems.extend(missing_streams(&self.streams));
+        problems.extend(self.streams.iter().filter_map(stream_problem));
         for node in &self.nodes {
-            writeln!(out, "  {}", node.line())?;
+            let error = node
+                .deployment
+                .as_ref()
+                .and_then(|used| used.error.as_deref());
+            problems.extend(error.map(|error| {
+                format!(
+                    "node {} does not use the newest deployment: {}",
+                    node.entry.id,
+                    visible(error)
+                )
+            }));
         }
+        problems.extend(self.workspace_problems());
         for writer in &self.writers_without_node {
-            let text = format!("writer {writer} has no node and is not closed yet");
-            writeln!(out, "  {}", styled(WARN, text))?;
+            problems.push(format!(
+                "the process {writer} has ended, and its writer of the audit log is not closed yet"
+            ));
         }
-        if !self.deployments.is_empty() {
-            writeln!(out, "{}", styled(STRONG, "deployments"))?;
-        }
-        for deployment in &self.deployments {
-            let at = deployment
-                .published_at
-                .map_or_else(String::new, |at| format!(", {at:.0}"));
-            writeln!(
-                out,
-                "  {} revision {}: {} files, published by {}{at}",
-                visible(&deployment.workspace),
-                deployment.revision,
-                deployment.files,
-                visible(&deployment.published_by)
-            )?;
-        }
-        writeln!(out, "{}", styled(STRONG, "streams"))?;
-        for stream in &self.streams {
-            let (line, is_bad) = stream_line(stream);
-            if is_bad {
-                writeln!(out, "  {}", styled(WARN, line))?;
-            } else {
-                writeln!(out, "  {line}")?;
+        problems
+    }
+
+    /// Returns the differences between nodes of the same workspace.
+    fn workspace_problems(&self) -> Vec<String> {
+        let mut workspaces: BTreeMap<&str, Vec<&ListedNode>> = BTreeMap::new();
+        for node in &self.nodes {
+            if let Some(workspace) = &node.entry.workspace {
+                workspaces.entry(&workspace.name).or_default().push(node);
             }
         }
-        Ok(())
+        let mut problems = Vec::new();
+        for (name, nodes) in workspaces {
+            let name = visible(name);
+            let used = nodes.iter().filter_map(|node| node.deployment.as_ref());
+            let revisions: BTreeSet<_> = used.map(|used| used.revision).collect();
+            if revisions.len() > 1 {
+                let shown = revisions.iter().map(|revision| shown_revision(*revision));
+                problems.push(format!(
+                    "nodes of the workspace {name} differ: {}; a new deployment is used within seconds",
+                    shown.collect::<Vec<_>>().join(", ")
+                ));
+            }
+            let workers = nodes
+                .iter()
+                .filter(|node| node.entry.role == NodeRole::Worker && !node.entry.draining);
+            let facts: BTreeSet<_> = workers
+                .filter_map(|node| node.entry.workspace.as_ref())
+                .map(|workspace| &workspace.facts)
+                .collect();
+            if facts.len() > 1 {
+                problems.push(format!(
+                    "workers of the workspace {name} have different content, so its calls are refused, except by servers \
+                     with --workspace-any-content"
+                ));
+            }
+        }
+        problems
     }
+}
+
+/// Prints rows of cells in aligned columns. The last cell of a row is as long as it is.
+fn print_rows(out: &mut dyn Write, rows: &[Vec<String>]) -> io::Result<()> {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    for row in rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            // Columns that are empty everywhere take no space.
+            if *width > 0 {
+                line += &format!("  {cell:<width$}");
+            }
+        }
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+fn shown_revision(revision: Option<StateRevision>) -> String {
+    revision.map_or_else(
+        || "own settings".to_owned(),
+        |revision| format!("deployment {revision}"),
+    )
 }
 
 impl ListedNode {
-    fn line(&self) -> String {
+    fn cells(&self) -> Vec<String> {
         let entry = &self.entry;
-        let mut line = format!("{} {} on {}", entry.id, entry.role, visible(&entry.host));
-        if let Some(workspace) = &entry.workspace {
-            line += &format!(", workspace {}", visible(&workspace.name));
-        }
-        if entry.capacity > 0 {
-            line += &format!(", {} of {} calls", entry.in_flight, entry.capacity);
-        }
-        for (key, value) in &entry.labels {
-            line += &format!(", {}={}", visible(key), visible(value));
-        }
-        if entry.draining {
-            line += ", draining";
-        }
-        if let Some(deployment) = &self.deployment {
-            match deployment.revision {
-                Some(revision) => line += &format!(", deployment {revision}"),
-                None => line += ", own settings",
-            }
-            if let Some(error) = &deployment.error {
-                line += &format!(", newer deployment not used: {}", visible(error));
-            }
-        }
-        line
+        let workspace = entry.workspace.as_ref();
+        let calls = match entry.capacity {
+            0 => String::new(),
+            capacity => format!("{} of {capacity} calls", entry.in_flight),
+        };
+        let labels = entry.labels.iter();
+        let labels: Vec<String> = labels
+            .map(|(key, value)| visible(&format!("{key}={value}")))
+            .collect();
+        let deployment = self.deployment.as_ref();
+        vec![
+            entry.id.clone(),
+            entry.role.to_string(),
+            visible(&entry.host),
+            workspace.map_or_else(String::new, |workspace| visible(&workspace.name)),
+            calls,
+            deployment.map_or_else(String::new, |used| shown_revision(used.revision)),
+            labels.join(", "),
+            if entry.draining { "draining" } else { "" }.to_owned(),
+        ]
     }
 }
 
-/// Returns the line of a stream, and whether it needs attention.
-fn stream_line(stream: &StreamStatus) -> (String, bool) {
+impl ListedDeployment {
+    fn cells(&self) -> Vec<String> {
+        let files = if self.files == 1 { "file" } else { "files" };
+        let at = self.published_at;
+        vec![
+            visible(&self.workspace),
+            format!("deployment {}", self.revision),
+            format!("{} {files}", self.files),
+            at.map_or_else(String::new, |at| format!("{at:.0}")),
+            format!("by {}", visible(&self.published_by)),
+        ]
+    }
+}
+
+/// Returns the used share of a stream's maximum size, in percent.
+fn used_percent(stream: &StreamStatus) -> u64 {
+    let used = stream.bytes.saturating_mul(100);
+    used.checked_div(stream.max_bytes).unwrap_or(0)
+}
+
+fn stream_cells(stream: &StreamStatus) -> Vec<String> {
+    if !stream.exists {
+        return vec![stream.name.clone(), "missing".to_owned()];
+    }
+    let replicas = match stream.replicas {
+        1 => "1 replica".to_owned(),
+        replicas => format!("{replicas} replicas"),
+    };
+    vec![
+        stream.name.clone(),
+        format!("{:>8} messages", stream.messages),
+        format!("{:>8} KiB", stream.bytes.div_ceil(1024)),
+        format!("{:>3} %", used_percent(stream)),
+        replicas,
+    ]
+}
+
+/// Returns the message about streams that do not exist.
+fn missing_streams(streams: &[StreamStatus]) -> Option<String> {
+    let missing: Vec<&str> = streams
+        .iter()
+        .filter(|stream| !stream.exists)
+        .map(|stream| stream.name.as_str())
+        .collect();
+    let subject = match *missing {
+        [] => return None,
+        [name] => format!("stream {name} does not exist"),
+        _ if missing.len() == streams.len() => "the streams do not exist".to_owned(),
+        _ => format!("these streams do not exist: {}", missing.join(", ")),
+    };
+    Some(format!("{subject}: run `mimir cluster setup`"))
+}
+
+/// Returns what needs attention about a stream that exists.
+fn stream_problem(stream: &StreamStatus) -> Option<String> {
     let name = &stream.name;
     if !stream.exists {
-        return (
-            format!("{name} does not exist; create it with `mimir cluster setup`"),
-            true,
-        );
-    }
-    let percent = stream
-        .bytes
-        .saturating_mul(100)
-        .checked_div(stream.max_bytes)
-        .unwrap_or(0);
-    let mut line = format!(
-        "{name}: {} messages, {} KiB ({percent} % of the maximum), {} replicas",
-        stream.messages,
-        stream.bytes.div_ceil(1024),
-        stream.replicas
-    );
-    let mut is_bad = percent >= FULL_PERCENT;
-    if !stream.behind.is_empty() {
-        is_bad = true;
-        line += &format!(", behind: {}", visible(&stream.behind.join(", ")));
+        return None;
     }
     if stream.replicas > 1 && stream.leader.is_none() {
-        is_bad = true;
-        line += ", no leader";
+        return Some(format!(
+            "stream {name} has no leader, so it answers nothing: a majority of its {} servers has to run",
+            stream.replicas
+        ));
     }
-    (line, is_bad)
+    if !stream.behind.is_empty() {
+        return Some(format!(
+            "stream {name} is missing or behind on {}",
+            visible(&stream.behind.join(", "))
+        ));
+    }
+    let percent = used_percent(stream);
+    (percent >= FULL_PERCENT).then(|| {
+        format!(
+            "stream {name} has {percent} % of its maximum size: a full stream refuses what is new"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cluster_status_aligns_columns_and_skips_empty_ones() {
+        let row = |cells: [&str; 4]| cells.map(str::to_owned).to_vec();
+        let rows = [row(["a", "worker", "", "x"]), row(["bcd", "front", "", ""])];
+        let mut out = Vec::new();
+        print_rows(&mut out, &rows).unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "  a    worker  x\n  bcd  front\n"
+        );
+    }
+
+    #[test]
+    fn cluster_status_names_streams_that_need_attention() {
+        let good = StreamStatus {
+            name: "S".to_owned(),
+            exists: true,
+            messages: 1,
+            bytes: 79,
+            max_bytes: 100,
+            replicas: 3,
+            leader: Some("a".to_owned()),
+            behind: Vec::new(),
+        };
+        assert_eq!(stream_problem(&good), None);
+        let mut missing = good.clone();
+        missing.exists = false;
+        assert_eq!(stream_problem(&missing), None);
+        assert_eq!(missing_streams(&[good.clone()]), None);
+        for (streams, part) in [
+            (vec![missing.clone(), good.clone()], "stream S does not"),
+            (vec![missing.clone(), missing], "the streams do not"),
+        ] {
+            let problem = missing_streams(&streams).unwrap();
+            assert!(problem.contains(part), "{problem}");
+        }
+        let mut leaderless = good.clone();
+        leaderless.leader = None;
+        let mut behind = good.clone();
+        behind.behind = vec!["nats-1".to_owned()];
+        let mut full = good;
+        full.bytes = 80;
+        for (stream, part) in [
+            (leaderless, "no leader"),
+            (behind, "nats-1"),
+            (full, "80 %"),
+        ] {
+            let problem = stream_problem(&stream).unwrap();
+            assert!(problem.contains(part), "{problem}");
+        }
+    }
 }
