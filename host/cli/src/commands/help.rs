@@ -40,6 +40,7 @@ const TOPICS: &[Topic] = topics![
     "approvals",
     "audit",
     "browser",
+    "cluster",
     "compatibility",
     "config",
     "config-files",
