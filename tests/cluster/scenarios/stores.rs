@@ -9,7 +9,7 @@ use crate::load::ATTEMPTS_MAX;
 use crate::nats::AUDIT_STREAM;
 
 /// Longest time until a call is refused, in milliseconds.
-const REFUSAL_MAX_MS: u64 = 15_000;
+const REFUSAL_MAX_MS: u64 = 25_000;
 
 /// A cluster, and the calls that were made in it.
 struct StoreRun {
