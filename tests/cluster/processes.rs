@@ -108,6 +108,22 @@ impl ManagedProcess {
         }
     }
 
+    /// Returns the CPU time that the process has used, in milliseconds.
+    pub fn cpu_ms(&self) -> f64 {
+        let id = self.child.as_ref().map(Child::id).unwrap_or_default();
+        let text = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        // The name of the program, which may contain anything, ends with the last parenthesis.
+        let fields = text.rsplit(')').next().unwrap_or_default();
+        let fields: Vec<u64> = fields
+            .split(' ')
+            .skip(1)
+            .map(|field| field.parse().unwrap_or(0))
+            .collect();
+        // User and system time, in ticks of 10 ms.
+        let ticks = fields.get(11).unwrap_or(&0) + fields.get(12).unwrap_or(&0);
+        ticks as f64 * 10.0
+    }
+
     /// Returns the last lines of the log.
     pub fn log_end(&self) -> String {
         let text = fs::read(&self.log).unwrap_or_default();

@@ -237,3 +237,100 @@ fn figures_scaling_with_workers() {
         );
     }
 }
+
+/// CPU time of each part for a call: the inputs of the simulation.
+#[test]
+#[ignore = "figures: .ci/cluster figures"]
+fn figures_cpu_time_of_each_part() {
+    let runtime = runtime();
+    println!("| call | front | worker | NATS, leader | NATS, all three |\n|---|---|---|---|---|");
+    let cluster = start(
+        &ClusterPlan {
+            fronts: 1,
+            workers: 1,
+            ..ClusterPlan::default()
+        },
+        &runtime,
+    );
+    let targets = targets(&cluster);
+    let used = || {
+        let total = |processes: &[crate::processes::ManagedProcess]| -> Vec<f64> {
+            processes
+                .iter()
+                .map(crate::processes::ManagedProcess::cpu_ms)
+                .collect()
+        };
+        [
+            total(&cluster.fronts),
+            total(&cluster.workers),
+            total(&cluster.servers),
+        ]
+    };
+    for (name, tool, arguments) in measured_calls() {
+        let before = used();
+        let duration = Duration::from_secs(10);
+        let rate = runtime.block_on(call_rate(&targets, 8, tool, &arguments, duration));
+        let calls = rate * duration.as_secs_f64();
+        let after = used();
+        let spent = |part: usize| -> Vec<f64> {
+            let pairs = before[part].iter().zip(&after[part]);
+            pairs
+                .map(|(before, after)| (after - before) / calls)
+                .collect()
+        };
+        let (front, worker, servers) = (spent(0), spent(1), spent(2));
+        let busiest = servers.iter().copied().fold(0.0, f64::max);
+        println!(
+            "| {name} | {:.3} ms | {:.3} ms | {busiest:.3} ms | {:.3} ms |",
+            front[0],
+            worker[0],
+            servers.iter().sum::<f64>()
+        );
+    }
+}
+
+/// Time and CPU time of messages that the audit stream stores.
+#[test]
+#[ignore = "figures: .ci/cluster figures"]
+fn figures_stored_messages() {
+    println!("| servers | message | p50 | p99 | CPU of the leader |\n|---|---|---|---|---|");
+    for servers in [1, 3] {
+        let plan = ClusterPlan {
+            servers,
+            fronts: 0,
+            workers: 0,
+            ..ClusterPlan::default()
+        };
+        let cluster = ClusterDeployment::start(&plan, ClusterNetwork::Loopback).unwrap();
+        let mut nats = cluster.nats().unwrap();
+        let stream = json!({"name": "TEST", "subjects": ["test.x"], "storage": "file",
+            "num_replicas": servers});
+        nats.api("STREAM.CREATE.TEST", &stream).unwrap();
+        nats.await_streams(SETTLE_TIMEOUT).unwrap();
+        for size in [1 << 10, 16 << 10] {
+            let message = vec![b'x'; size];
+            let before: Vec<f64> = cluster
+                .servers
+                .iter()
+                .map(|server| server.cpu_ms())
+                .collect();
+            let mut times = Vec::new();
+            for _ in 0..2000 {
+                let start = Instant::now();
+                nats.request("test.x", &message).unwrap();
+                times.push(start.elapsed().as_secs_f64() * 1000.0);
+            }
+            let used = cluster
+                .servers
+                .iter()
+                .zip(before)
+                .map(|(server, before)| server.cpu_ms() - before);
+            let leader = used.fold(0.0, f64::max) / times.len() as f64;
+            println!(
+                "| {servers} | {size} bytes | {:.3} ms | {:.3} ms | {leader:.3} ms |",
+                percentile(&mut times, 0.5),
+                percentile(&mut times, 0.99)
+            );
+        }
+    }
+}
