@@ -6,7 +6,10 @@ use std::time::Duration;
 use async_nats::connection::State;
 use async_nats::jetstream;
 use async_nats::{Event, ServerError};
+use bytes::Bytes;
+use futures::StreamExt as _;
 use tokio::sync::{broadcast, watch};
+use tokio::time::Instant;
 
 use crate::names;
 use crate::options::{CheckedOptions, ConnectionOptions};
@@ -19,6 +22,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Interval of pings. Two that are not answered end a connection to a server that hangs.
 const PING_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Time without a connection after which calls are refused at once. Another server of the cluster is connected before.
+const LOST_AFTER: Duration = Duration::from_secs(2);
 
 /// Longest pause between attempts to connect again.
 const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(1);
@@ -100,6 +106,8 @@ struct ConnectionEvents {
     violations: broadcast::Sender<PermissionViolation>,
     /// Number of connections so far.
     generation: watch::Sender<u64>,
+    /// The time since which no server is connected.
+    lost_since: watch::Sender<Option<Instant>>,
 }
 
 impl ClusterConnection {
@@ -116,6 +124,7 @@ impl ClusterConnection {
         let events = ConnectionEvents {
             violations: broadcast::Sender::new(256),
             generation: watch::Sender::new(0),
+            lost_since: watch::Sender::new(None),
         };
         let thread_events = events.clone();
         let spawned = std::thread::Builder::new()
@@ -158,6 +167,62 @@ impl ClusterConnection {
     /// Returns true while a server is connected.
     pub fn is_connected(&self) -> bool {
         self.0.client.connection_state() == State::Connected
+    }
+
+    /// Returns true if no server has been connected for some time, so that another one of the cluster is not about to be.
+    pub(crate) fn is_lost(&self) -> bool {
+        let since = *self.0.events.lost_since.borrow();
+        since.is_some_and(|since| since.elapsed() >= LOST_AFTER)
+    }
+
+    /// Completes when [`Self::is_lost`] is true. Needs a runtime with timers.
+    pub(crate) async fn lost(&self) {
+        let mut lost_since = self.0.events.lost_since.subscribe();
+        loop {
+            let since = *lost_since.borrow_and_update();
+            let is_lost = async {
+                match since {
+                    Some(since) => tokio::time::sleep_until(since + LOST_AFTER).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = is_lost => return,
+                changed = lost_since.changed() => if changed.is_err() { return },
+            }
+        }
+    }
+
+    /// Sends all commands that were given before, and returns when the server has carried them out: subscriptions are
+    /// in force from then on. `subject` is one to which the key may subscribe and publish, received by `subscriber`.
+    /// Returns messages of others that arrived meanwhile.
+    pub(crate) async fn confirm_subscription(
+        &self,
+        subject: String,
+        subscriber: &mut async_nats::Subscriber,
+    ) -> Result<Vec<async_nats::Message>, ClusterError> {
+        let failed = |text: String| ClusterError::Failed {
+            servers: self.0.servers.clone(),
+            text,
+        };
+        let published = self.0.client.publish(subject, Bytes::new()).await;
+        published.map_err(|error| failed(error.to_string()))?;
+        let mut early = Vec::new();
+        let received = async {
+            while let Some(message) = subscriber.next().await {
+                if message.payload.is_empty() {
+                    return true;
+                }
+                early.push(message);
+            }
+            false
+        };
+        match tokio::time::timeout(CONNECT_TIMEOUT, received).await {
+            Ok(true) => Ok(early),
+            _ => Err(failed(
+                "the servers do not confirm a subscription of this process".to_owned(),
+            )),
+        }
     }
 
     /// Returns the client for plain messages.
@@ -243,7 +308,10 @@ async fn connect_client(
 
 fn note_event(events: &ConnectionEvents, event: &Event) {
     match event {
-        Event::Connected => events.generation.send_modify(|number| *number += 1),
+        Event::Connected => {
+            events.lost_since.send_replace(None);
+            events.generation.send_modify(|number| *number += 1);
+        }
         Event::ServerError(ServerError::Other(text)) => match PermissionViolation::parse(text) {
             Some(violation) => {
                 tracing::warn!(
@@ -255,9 +323,15 @@ fn note_event(events: &ConnectionEvents, event: &Event) {
             }
             None => tracing::warn!("cluster: {text}"),
         },
-        Event::Disconnected | Event::ServerError(_) | Event::ClientError(_) => {
+        Event::Disconnected => {
+            events.lost_since.send_if_modified(|since| {
+                let was_connected = since.is_none();
+                since.get_or_insert_with(Instant::now);
+                was_connected
+            });
             tracing::warn!("cluster: {event}");
         }
+        Event::ServerError(_) | Event::ClientError(_) => tracing::warn!("cluster: {event}"),
         other => tracing::debug!("cluster: {other}"),
     }
 }

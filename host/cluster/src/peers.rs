@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use async_nats::{StatusCode, Subscriber};
+use async_nats::{Message, StatusCode, Subscriber};
 use bytes::Bytes;
 use futures::StreamExt as _;
 use mimir_core::BoxFuture;
@@ -34,6 +34,10 @@ const PART_SIZE: usize = 256 << 10;
 
 /// Time within which a server confirms that it has received a request.
 const CONFIRM_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Number of attempts to send a request again that was not delivered to a live server, and the pause before each.
+const UNDELIVERED_RETRIES: u32 = 8;
+const UNDELIVERED_PAUSE: Duration = Duration::from_millis(50);
 
 /// Interval of the heartbeats while a request is handled.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
@@ -93,9 +97,14 @@ impl NatsPeers {
         });
         let undelivered = parts.subscribe(format!("{inbox}.*")).await?;
         let id = parts.node.id();
-        let messages = parts.subscribe(names::front_messages(&id)).await?;
+        let subject = names::front_messages(&id);
+        let mut messages = parts.subscribe(subject.clone()).await?;
+        // Flushed commands may still wait at the server, which would answer the first messages to this one with an error.
+        let early = connection
+            .confirm_subscription(subject, &mut messages)
+            .await?;
         parts.own_ids.lock().insert(id.clone());
-        let receiver = Arc::clone(&parts).receive(id, messages, undelivered);
+        let receiver = Arc::clone(&parts).receive(id, early, messages, undelivered);
         let task = connection.runtime().spawn(receiver);
         Ok(Self { parts, task })
     }
@@ -137,24 +146,18 @@ impl PeerMessages for NatsPeers {
 
 impl PeerParts {
     async fn subscribe(&self, subject: String) -> Result<Subscriber, ClusterError> {
-        let client = self.connection.client();
-        let subscribed = client.subscribe(subject).await;
-        let failed = |text: String| ClusterError::Failed {
+        let subscribed = self.connection.client().subscribe(subject).await;
+        subscribed.map_err(|error| ClusterError::Failed {
             servers: self.connection.servers().to_owned(),
-            text,
-        };
-        let subscriber = subscribed.map_err(|error| failed(error.to_string()))?;
-        client
-            .flush()
-            .await
-            .map_err(|error| failed(error.to_string()))?;
-        Ok(subscriber)
+            text: error.to_string(),
+        })
     }
 
     /// Receives the messages to this server, also under ids that it gets later.
     async fn receive(
         self: Arc<Self>,
         id: String,
+        early: Vec<Message>,
         messages: Subscriber,
         mut undelivered: Subscriber,
     ) {
@@ -162,6 +165,9 @@ impl PeerParts {
         let mut streams = futures::stream::SelectAll::new();
         streams.push(messages);
         let mut assembly = RequestAssembly::default();
+        for message in early {
+            self.accept(&message.payload, &mut assembly);
+        }
         let mut check = tokio::time::interval(ID_CHECK_INTERVAL);
         check.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -277,11 +283,28 @@ impl PeerParts {
         self.publish(to, FrameKind::ReplyEnd, exchange, &[]).await;
     }
 
-    /// Sends a request, and waits until the other server has received it.
+    /// Sends a request, and waits until the other server has received it. A request that is not delivered is sent again for
+    /// a short time while the server has a lease: the NATS server of this process may not know its subscription yet.
     async fn send(
         self: Arc<Self>,
         node: &str,
         message: Vec<u8>,
+    ) -> Result<NatsPeerReply, PeerError> {
+        for _ in 0..UNDELIVERED_RETRIES {
+            match Arc::clone(&self).send_once(node, &message).await {
+                Err(PeerError::Gone(_)) if self.node.nodes().get(node).is_some() => {
+                    tokio::time::sleep(UNDELIVERED_PAUSE).await;
+                }
+                sent => return sent,
+            }
+        }
+        self.send_once(node, &message).await
+    }
+
+    async fn send_once(
+        self: Arc<Self>,
+        node: &str,
+        message: &[u8],
     ) -> Result<NatsPeerReply, PeerError> {
         let not_sent = |text: &str| PeerError::NotSent {
             node: node.to_owned(),
@@ -296,7 +319,7 @@ impl PeerParts {
         let parts = Arc::clone(&self);
         // Removes the exchange when it is dropped.
         let mut reply = NatsPeerReply::new(parts, node.to_owned(), exchange, receiver);
-        let mut chunks = chunks_of(&message).peekable();
+        let mut chunks = chunks_of(message).peekable();
         let client = self.connection.client();
         while let Some(chunk) = chunks.next() {
             let is_last = chunks.peek().is_none();

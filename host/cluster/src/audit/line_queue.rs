@@ -191,6 +191,11 @@ impl LineQueue {
         self.added.notify_one();
     }
 
+    /// Returns true if the announcement of this call is stored, so that the call may have run.
+    pub(crate) fn is_announced(&self, id: &str) -> bool {
+        matches!(self.state.lock().announced.get(id), Some(Some(_)))
+    }
+
     /// Adds a line of the log itself, unless other lines wait. It is stored even if lines are refused.
     pub(crate) fn add_probe(&self, line: QueuedLine) {
         let mut state = self.state.lock();

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mimir_audit::LineDraft;
+use mimir_core::ToolErrorCode;
 use mimir_core::audit::{AuditError, AuditEvent, AuditSink, EventKind};
 use mimir_core::backend::BoxFuture;
 use mimir_core::config::{AuditFailureMode, AuditSettings};
 use tokio::sync::oneshot;
 
 use super::line_queue::{LineFailure, LineKind, LineQueue, LineResult, LineWaiter, QueuedLine};
+use crate::connection::ClusterConnection;
+use crate::names;
 use crate::node::HeldCalls;
 
 /// Maximum time until an announcement is stored. A call that is not announced in time does not run.
@@ -19,11 +22,15 @@ const ANNOUNCEMENT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum time until another line is stored. After an election, a stream has a leader again within some seconds.
 const RECORD_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Maximum time until the refusal of a call is stored that has not run. A client must not wait long for it.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Records events on the chain of this process's node. All sinks of a node write one chain.
 #[derive(Clone)]
 pub struct ClusterAuditSink {
     queue: Arc<LineQueue>,
     held: Arc<HeldCalls>,
+    connection: ClusterConnection,
     settings: AuditSettings,
     /// The location of the log, for messages.
     location: String,
@@ -33,12 +40,14 @@ impl ClusterAuditSink {
     pub(crate) fn new(
         queue: Arc<LineQueue>,
         held: Arc<HeldCalls>,
+        connection: ClusterConnection,
         settings: AuditSettings,
-        location: String,
     ) -> Self {
+        let location = format!("{} on {}", names::AUDIT_STREAM, connection.servers());
         Self {
             queue,
             held,
+            connection,
             settings,
             location,
         }
@@ -86,6 +95,24 @@ impl ClusterAuditSink {
         Ok(receiver)
     }
 
+    /// Returns the maximum time until an event is stored.
+    fn record_timeout(&self, event: &AuditEvent) -> Duration {
+        let is_refusal = event.event == EventKind::Call
+            && event.code == Some(ToolErrorCode::Unavailable)
+            && !self.queue.is_announced(&event.id);
+        if is_refusal {
+            REFUSAL_TIMEOUT
+        } else {
+            RECORD_TIMEOUT
+        }
+    }
+
+    /// Returns the reason why no line can be stored now.
+    fn failure(&self) -> Option<LineFailure> {
+        let failure = self.queue.failure();
+        failure.or_else(|| self.connection.is_lost().then(connection_lost))
+    }
+
     /// Applies `audit.onFailure` to a result. A call whose end is on record already is never recorded again.
     fn apply_failure_mode(&self, result: LineResult) -> Result<(), AuditError> {
         let Err(failure) = result else {
@@ -122,6 +149,10 @@ async fn wait_for_result(
     }
 }
 
+fn connection_lost() -> LineFailure {
+    LineFailure::unreachable("the connection to the servers is lost")
+}
+
 fn no_answer(timeout: Duration) -> LineFailure {
     let text = format!(
         "the event was not acknowledged within {} s; it may be recorded later",
@@ -132,7 +163,7 @@ fn no_answer(timeout: Duration) -> LineFailure {
 
 impl AuditSink for ClusterAuditSink {
     fn ready(&self) -> Result<(), AuditError> {
-        match self.queue.failure() {
+        match self.failure() {
             Some(failure) if self.settings.on_failure == AuditFailureMode::Refuse => {
                 Err(self.error(failure))
             }
@@ -155,9 +186,10 @@ impl AuditSink for ClusterAuditSink {
         &'a self,
         event: &AuditEvent,
     ) -> BoxFuture<'a, Result<(), AuditError>> {
+        let timeout = self.record_timeout(event);
         let submitted = self.submit_async(event);
         Box::pin(async move {
-            let result = wait_for_result(submitted, RECORD_TIMEOUT).await;
+            let result = wait_for_result(submitted, timeout).await;
             self.apply_failure_mode(result)
         })
     }
@@ -173,7 +205,11 @@ impl AuditSink for ClusterAuditSink {
         };
         let submitted = self.submit_async(&announcement);
         Box::pin(async move {
-            let result = wait_for_result(submitted, ANNOUNCEMENT_TIMEOUT).await;
+            let stored = wait_for_result(submitted, ANNOUNCEMENT_TIMEOUT);
+            let result = tokio::select! {
+                result = stored => result,
+                () = self.connection.lost() => Err(connection_lost()),
+            };
             // Never run without an announcement, whatever `audit.onFailure` says: another process may run the call too.
             result.map_err(|failure| self.error(failure))
         })

@@ -20,7 +20,6 @@ use crate::audit::stream::AuditStream;
 use crate::audit::writer::{AuditWriterTask, recovery_line};
 use crate::audit::{ClosedWriter, ClusterAuditError, ClusterAuditSink, RecordedCall};
 use crate::connection::{ClusterConnection, ClusterError};
-use crate::names;
 use crate::state::NatsState;
 
 /// Lifetime of a lease, and the interval at which it is renewed.
@@ -359,13 +358,12 @@ impl ClusterNode {
     /// Creates a sink for this node's chain in the audit log.
     pub fn audit_sink(&self, settings: AuditSettings) -> ClusterAuditSink {
         let NodeHandle { parts, queue, .. } = &*self.0;
-        let servers = parts.stream.connection().servers();
-        let location = format!("{} on {servers}", names::AUDIT_STREAM);
+        let connection = parts.stream.connection().clone();
         ClusterAuditSink::new(
             Arc::clone(queue),
             Arc::clone(&parts.held),
+            connection,
             settings,
-            location,
         )
     }
 

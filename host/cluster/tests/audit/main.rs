@@ -5,6 +5,7 @@
 mod closing;
 mod kit;
 mod latency;
+mod lost_connection;
 #[path = "../../../../tests/kit/nats_server.rs"]
 mod nats_server;
 mod process;
