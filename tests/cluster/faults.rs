@@ -41,22 +41,23 @@ impl ActiveFault {
 /// Time for which at least two servers are left alone after the last one came back, so that they have all copies.
 const SERVER_REST: Duration = Duration::from_secs(4);
 
-/// Time in which a process that was asked to end has ended.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time in which a process that was asked to end has ended: 30 s for running calls, and some to leave the cluster.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// Injects faults one after the other, several at a time.
 pub struct FaultInjector {
     random: SeededRandom,
     start: Instant,
-    active: Vec<(ActiveFault, Instant)>,
+    /// The faults under way, with their begin and their end.
+    active: Vec<(ActiveFault, Instant, Instant)>,
     next: Instant,
     server_rest: Instant,
     /// The faults, with their times.
     pub log: Vec<String>,
     /// Number of faults of each kind: killed, paused, drained, cut off.
     pub counts: [usize; 4],
-    /// Number of processes that did not end in time when they were asked to.
-    pub undrained: usize,
+    /// Logs of processes that did not end in time when they were asked to.
+    pub undrained: Vec<String>,
     /// Number of processes that ended by themselves.
     pub restarted: usize,
 }
@@ -72,7 +73,7 @@ impl FaultInjector {
             server_rest: start,
             log: Vec::new(),
             counts: [0; 4],
-            undrained: 0,
+            undrained: Vec::new(),
             restarted: 0,
         }
     }
@@ -80,13 +81,17 @@ impl FaultInjector {
     /// Heals faults whose time has come, and injects new ones. Called again and again.
     pub fn step(&mut self, cluster: &mut ClusterDeployment) -> Result<(), String> {
         let now = Instant::now();
-        let (due, rest) = self.active.drain(..).partition(|(_, until)| *until <= now);
+        let active = std::mem::take(&mut self.active);
+        let (due, rest): (Vec<_>, Vec<_>) =
+            active.into_iter().partition(|(fault, began, until)| {
+                *until <= now && !is_ending(cluster, *fault, *began)
+            });
         self.active = rest;
         self.heal(cluster, due)?;
         let active = &self.active;
         let is_down = |kind, index| {
             let mut active = active.iter();
-            active.any(|(fault, _)| fault.concerns(kind, index))
+            active.any(|(fault, ..)| fault.concerns(kind, index))
         };
         let restarted = cluster.supervise(is_down)?;
         if restarted > 0 {
@@ -110,16 +115,17 @@ impl FaultInjector {
     fn heal(
         &mut self,
         cluster: &mut ClusterDeployment,
-        faults: Vec<(ActiveFault, Instant)>,
+        faults: Vec<(ActiveFault, Instant, Instant)>,
     ) -> Result<(), String> {
-        for (fault, _) in faults {
+        for (fault, began, _) in faults {
             match fault {
                 ActiveFault::Killed(kind, index) => cluster.process(kind, index).start()?,
                 ActiveFault::Paused(kind, index) => cluster.process(kind, index).resume(),
                 ActiveFault::Drained(kind, index) => {
                     let process = cluster.process(kind, index);
-                    if !process.await_end(DRAIN_TIMEOUT) {
-                        self.undrained += 1;
+                    let left = DRAIN_TIMEOUT.saturating_sub(began.elapsed());
+                    if !process.await_end(left) {
+                        self.undrained.push(process.log_end());
                     }
                     process.start()?;
                 }
@@ -134,7 +140,7 @@ impl FaultInjector {
     }
 
     fn inject(&mut self, cluster: &mut ClusterDeployment) -> Result<(), String> {
-        let may_take_server = !self.active.iter().any(|(fault, _)| fault.takes_server())
+        let may_take_server = !self.active.iter().any(|(fault, ..)| fault.takes_server())
             && Instant::now() >= self.server_rest
             && cluster.servers.len() >= 3;
         let can_cut = may_take_server && cluster.network == ClusterNetwork::Namespaces;
@@ -157,7 +163,7 @@ impl FaultInjector {
         let is_affected = |at: usize| {
             self.active
                 .iter()
-                .any(|(fault, _)| fault.concerns(kind, at))
+                .any(|(fault, ..)| fault.concerns(kind, at))
         };
         let affected = (0..count).filter(|at| is_affected(*at)).count();
         if is_affected(index) || affected + 1 >= count {
@@ -195,13 +201,24 @@ impl FaultInjector {
             }
         };
         self.note(&format!("{fault:?} for {millis} ms"));
+        let now = Instant::now();
         self.active
-            .push((fault, Instant::now() + Duration::from_millis(millis)));
+            .push((fault, now, now + Duration::from_millis(millis)));
         Ok(())
     }
 
     fn note(&mut self, text: &str) {
         self.log
             .push(format!("{:6} ms: {text}", self.start.elapsed().as_millis()));
+    }
+}
+
+/// Returns true if a process that was asked to end still has time to do so.
+fn is_ending(cluster: &mut ClusterDeployment, fault: ActiveFault, began: Instant) -> bool {
+    match fault {
+        ActiveFault::Drained(kind, index) => {
+            began.elapsed() < DRAIN_TIMEOUT && cluster.process(kind, index).is_running()
+        }
+        _ => false,
     }
 }
