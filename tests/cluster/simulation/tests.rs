@@ -92,14 +92,24 @@ fn simulation_of_few_agents_has_no_queues() {
 #[ignore = "takes a minute: .ci/cluster simulate"]
 fn simulation_of_100_workers_finds_the_next_bottleneck() {
     let times = measured();
-    println!("| agents | calls/s | overhead p50 | p99 | busiest | all parts |");
-    println!("|---|---|---|---|---|---|");
+    println!("| agents | workers | calls/s | overhead p50 | p99 | busiest | all parts |");
+    println!("|---|---|---|---|---|---|---|");
     let mut last = None;
-    for agents in [100, 1_000, 5_000, 10_000, 20_000, 40_000, 80_000] {
-        let duration_ms = if agents > 10_000 { 10_000.0 } else { 20_000.0 };
+    // With more workers, the next part shows.
+    for (agents, workers) in [
+        (100, 100),
+        (1_000, 100),
+        (5_000, 100),
+        (10_000, 100),
+        (20_000, 100),
+        (40_000, 100),
+        (40_000, 400),
+        (80_000, 400),
+    ] {
         let cluster = SimulatedCluster {
             agents,
-            duration_ms,
+            workers,
+            duration_ms: if agents > 10_000 { 10_000.0 } else { 20_000.0 },
             ..cluster()
         };
         let load = simulate(&times, cluster, 1);
@@ -109,7 +119,7 @@ fn simulation_of_100_workers_finds_the_next_bottleneck() {
             .iter()
             .map(|(name, busy)| format!("{name} {:.1} %", busy * 100.0));
         println!(
-            "| {agents} | {:.0} | {:.2} ms | {:.2} ms | {name} {:.0} % | {} |",
+            "| {agents} | {workers} | {:.0} | {:.2} ms | {:.2} ms | {name} {:.0} % | {} |",
             load.calls_per_second,
             load.overhead_ms.0,
             load.overhead_ms.1,
