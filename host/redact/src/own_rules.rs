@@ -67,6 +67,13 @@ pub(super) static OWN: &[SecretRule] = &[
         70,
         r"llx-[A-Za-z0-9]{40,60}",
     ),
+    // Seeds of users, accounts and operators: base32 of two bytes with the kind, 32 random ones, and two of a checksum.
+    prefixed(
+        "nats-seed",
+        &["sua", "saa", "soa"],
+        64,
+        r"S[UAO]A[A-P][A-Z2-7]{54}",
+    ),
     prefixed(
         "openai-project-key",
         &["sk-proj-", "sk-svcacct-", "sk-admin-", "sk-none-"],

@@ -154,6 +154,10 @@ pub(super) const SECRETS: &[&str] = &[
     "*.keystore",
     "*.kdbx",
     "*.ppk",
+    // The keys that `mimir cluster init` writes, and the credentials of other NATS clients.
+    "*.nk",
+    "*.creds",
+    "serve.token",
     "id_rsa*",
     "id_dsa*",
     "id_ecdsa*",

@@ -49,6 +49,10 @@ fn path_rules_names_match_at_any_depth_and_below() {
         ".ssh/config",
         "a/id_rsa",
         "x/id_ed25519.bak",
+        "cluster/keys/admin.nk",
+        "cluster/keys/serve.token",
+        "cluster/env/worker.env",
+        "cluster/tls/nats-0.key",
     ] {
         assert!(hidden(&rules, path), "{path}");
     }

@@ -49,6 +49,10 @@ fn tokens() -> Vec<(&'static str, String)> {
             "openai-project-key",
             format!("sk-proj-{}T3BlbkFJ{}", any(48), any(48)),
         ),
+        (
+            "nats-seed",
+            format!("SUAB{}", random(54, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")),
+        ),
         ("postman-access-key", format!("PMAT-{}", random(26, UPPER))),
         ("supabase-token", format!("sbp_{}", hex(40))),
         ("together-api-key", format!("tgp_v1_{}", any(43))),
