@@ -69,6 +69,13 @@ pub(crate) fn is_call_reply(subject: &str) -> bool {
         .is_some_and(|rest| rest.split('.').count() == 2 && !rest.split('.').any(str::is_empty))
 }
 
+/// Returns true for a message that JetStream delivers from a stream. A key that may read a stream can have its messages
+/// delivered to subjects that the key may not publish to, so such messages are ignored where only servers may send.
+pub(crate) fn is_stored(message: &async_nats::Message) -> bool {
+    let reply = message.reply.as_ref();
+    reply.is_some_and(|reply| reply.as_str().starts_with("$JS."))
+}
+
 /// Returns the subject of background calls for workers of a workspace.
 pub(crate) fn jobs(workspace: &str) -> String {
     format!("mimir.jobs.{workspace}")

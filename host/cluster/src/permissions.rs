@@ -2,9 +2,15 @@
 //!
 //! Enforced by the servers: only a worker receives calls and only a front sends them; only fronts read the keys of
 //! sessions; only an administrator changes the deployment and stops all calls; only a key's owner reads the
-//! answers to it; the audit log can be neither changed nor deleted. Not enforced: which writer of the audit log a front
-//! or worker writes to, because it must be able to close the writer of a process that has ended. A line in another
-//! writer's name breaks that writer's chain, which ends its process and is found by `mimir audit verify --cluster`.
+//! answers to it; the audit log can be neither changed nor deleted. Not enforced:
+//!
+//! - Which writer of the audit log a front or worker writes to, because it must be able to close the writer of a process
+//!   that has ended. A line in another writer's name breaks that writer's chain, which ends its process and is found by
+//!   `mimir audit verify --cluster`.
+//! - Who of the processes with one key receives or answers a call: all workers can read and answer the calls of all.
+//! - The reply subjects of requests: JetStream publishes its answer there, whatever the key may publish. So any key can
+//!   store such an answer under any key of the state. No value is valid in this form: an order to stop remains one, and a
+//!   deployment is not used. [`names::is_stored`] is the check for messages of streams.
 
 use mimir_core::shared_state::StateArea;
 

@@ -309,6 +309,11 @@ impl WorkerParts {
 
     /// Handles a message about a call or a session.
     fn control(self: &Arc<Self>, message: async_nats::Message, parts: &mut PartTable) {
+        if names::is_stored(&message) {
+            return tracing::warn!(
+                "a message to the worker is ignored, because it comes from a stream and not from a server of clients"
+            );
+        }
         // The parts of messages to this subject are told apart by their reply subject.
         let sender = message.reply.as_ref().map_or("", |reply| reply.as_str());
         let joined = match parts.add(sender, &message.payload) {

@@ -15,6 +15,7 @@ use mimir_core::remote_pipeline::RemotePipeline as _;
 use mimir_core::{ApprovalAnswer, ToolErrorCode};
 use serde_json::{Value, json};
 
+mod forgery;
 mod jobs;
 mod kit;
 #[path = "../../../../tests/kit/nats_server.rs"]
