@@ -165,6 +165,21 @@ pub struct Deployment {
     pub revision: StateRevision,
 }
 
+/// The entry of a workspace in the shared state.
+#[derive(Debug)]
+pub struct PublishedEntry {
+    /// The revision, for the next publication.
+    pub revision: StateRevision,
+    /// The description, or why it is not valid.
+    pub manifest: Result<DeploymentManifest, DeploymentError>,
+}
+
+/// The format version of an entry, whatever else is in it.
+#[derive(Deserialize)]
+struct StatedVersion {
+    version: u32,
+}
+
 /// Error of a deployment.
 #[derive(Debug, thiserror::Error)]
 pub enum DeploymentError {
@@ -239,6 +254,29 @@ impl Deployments {
         entry
             .map(|entry| parse(&entry.value, entry.revision))
             .transpose()
+    }
+
+    /// Returns the entry that a publication replaces, also if it is not a valid deployment. Fails if a newer release has
+    /// written it.
+    pub async fn published(
+        &self,
+        workspace: &str,
+    ) -> Result<Option<PublishedEntry>, DeploymentError> {
+        let key = deployment_key(workspace);
+        let Some(entry) = self.state.get(StateArea::Deployment, &key).await? else {
+            return Ok(None);
+        };
+        let manifest = parse(&entry.value, entry.revision).map(|deployment| deployment.manifest);
+        let stated: Option<StatedVersion> = serde_json::from_slice(&entry.value).ok();
+        match manifest {
+            Err(error) if stated.is_some_and(|stated| stated.version > MANIFEST_VERSION) => {
+                Err(error)
+            }
+            manifest => Ok(Some(PublishedEntry {
+                revision: entry.revision,
+                manifest,
+            })),
+        }
     }
 
     /// Stores the content of a file.

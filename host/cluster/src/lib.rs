@@ -31,7 +31,8 @@ pub use audit::{
 pub use connection::{ClusterConnection, ClusterError};
 pub use deployment::{
     DecisionWriter, DeployedFile, Deployment, DeploymentError, DeploymentInForce,
-    DeploymentManifest, DeploymentMirror, Deployments, MirrorChange, NodeIdSource, is_deployable,
+    DeploymentManifest, DeploymentMirror, Deployments, MirrorChange, NodeIdSource, PublishedEntry,
+    is_deployable,
 };
 pub use frames::RemoteToolList;
 pub use init::{ClusterFile, InitOptions, cluster_files};

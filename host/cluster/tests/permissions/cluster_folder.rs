@@ -170,6 +170,14 @@ impl ClusterFolder {
         !refused.load(Ordering::SeqCst)
     }
 
+    /// Sends a request of a role whose answer the server publishes to `reply`.
+    pub async fn direct_answer(&self, role: &str, request: &str, reply: &str) {
+        let (client, _) = self.client(role).await;
+        let sent = client.publish_with_reply(request.to_owned(), reply.to_owned(), "".into());
+        sent.await.unwrap();
+        client.flush().await.unwrap();
+    }
+
     /// Stores chunks that do not have the digest which names them. Returns the name.
     pub async fn store_damaged_object(&self, content: &[u8]) -> String {
         let (client, _) = self.client("admin").await;

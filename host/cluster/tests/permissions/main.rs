@@ -392,3 +392,32 @@ async fn cluster_deployments_reach_all_nodes_and_keep_no_old_files() {
     };
     tokio::time::timeout(PATIENCE, reported).await.unwrap();
 }
+
+/// Every key can have the server's answer to a request stored in a stream: it must neither count nor stay in the way.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server"]
+async fn cluster_answers_stored_as_a_deployment_are_not_used_and_can_be_replaced() {
+    let cluster = ClusterFolder::start(1);
+    let admin = cluster.connect("admin").await.unwrap();
+    admin.create_streams(None).await.unwrap();
+    let first = publish(&admin, &[("config.yml", b"a: 1")], None).await;
+    let request = "$JS.API.STREAM.INFO.KV_MIMIR_DEPLOYMENT";
+    let reply = "$KV.MIMIR_DEPLOYMENT.deployment.web";
+    cluster.direct_answer("worker", request, reply).await;
+    let state = Arc::new(NatsState::new(admin.clone()));
+    let deployments = Deployments::new(state, ComponentStore::new(admin.clone()));
+    let replaced = async {
+        loop {
+            let entry = deployments.published("web").await.unwrap().unwrap();
+            if entry.revision != first {
+                return entry;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let entry = tokio::time::timeout(PATIENCE, replaced).await.unwrap();
+    assert!(entry.manifest.is_err(), "{entry:?}");
+    publish(&admin, &[("config.yml", b"a: 2")], Some(entry.revision)).await;
+    let entry = deployments.published("web").await.unwrap().unwrap();
+    assert_eq!(entry.manifest.unwrap().files.len(), 1);
+}

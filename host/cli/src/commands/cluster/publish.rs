@@ -35,12 +35,15 @@ pub(super) async fn run(globals: &GlobalOptions, args: &ClusterPublishArgs) -> C
     let state: SharedStateHandle = Arc::new(NatsState::new(connection.clone()));
     let deployments = Deployments::new(state, ComponentStore::new(connection.clone()));
     let current = deployments
-        .current(&name)
+        .published(&name)
         .await
         .map_err(|error| deployment_error(&error))?;
     let manifest = files.manifest(&name);
-    let previous = current.as_ref().map(|current| &current.manifest);
-    let changes = changes(previous, &manifest);
+    let previous = current.as_ref().map(|current| current.manifest.as_ref());
+    let mut changes = changes(previous.and_then(Result::ok), &manifest);
+    if let Some(Err(error)) = previous {
+        changes.insert(0, format!("replaces the published entry: {error}"));
+    }
     let printer = globals.printer();
     if let Some(current) = current.as_ref().filter(|_| changes.is_empty()) {
         return printer.print_done(
