@@ -32,7 +32,7 @@ pub struct RequestOrigin {
     pub protocol_version: String,
     /// The transport.
     pub transport: RequestTransport,
-    /// The id of the client's session, if the protocol version has sessions.
+    /// A name for the client's session, if the protocol version has sessions. Not its id, which may be a credential.
     pub session_id: Option<String>,
 }
 

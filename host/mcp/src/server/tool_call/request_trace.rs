@@ -6,11 +6,15 @@ use mimir_core::trace_context::{TRACEPARENT, TRACESTATE, TraceContext};
 use rmcp::RoleServer;
 use rmcp::model::RequestMetaObject;
 use rmcp::service::RequestContext;
+use sha2::{Digest as _, Sha256};
 
 use crate::server::session::parts;
 
 /// Header with the id of the session.
 const SESSION_ID: &str = "mcp-session-id";
+
+/// Number of hex digits of a session's name.
+const SESSION_NAME_LENGTH: usize = 32;
 
 /// The trace context of a request, and the request itself.
 pub(crate) struct RequestTrace {
@@ -41,10 +45,17 @@ impl RequestTrace {
                     .map(|version| version.as_str().to_owned())
                     .unwrap_or_default(),
                 transport,
-                session_id: session.map(str::to_owned),
+                session_id: session.map(session_name),
             },
         }
     }
+}
+
+/// Returns a name for a session that is not a credential: the beginning of the digest of its id.
+fn session_name(id: &str) -> String {
+    let mut name = format!("{:x}", Sha256::digest(id));
+    name.truncate(SESSION_NAME_LENGTH);
+    name
 }
 
 fn from_meta(meta: &RequestMetaObject) -> Option<TraceContext> {
@@ -62,4 +73,19 @@ fn from_headers(headers: &HeaderMap) -> Option<TraceContext> {
     let states = headers.get_all(TRACESTATE).iter();
     let states: Vec<&str> = states.filter_map(|state| state.to_str().ok()).collect();
     TraceContext::parse(parent, Some(&states.join(",")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn session_names_do_not_contain_the_id() {
+        let id = "s-1a2b.eyJzIjoiYWxpY2UifQ.seal";
+        let name = session_name(id);
+        assert_eq!(name.len(), SESSION_NAME_LENGTH);
+        assert_eq!(name, session_name(id));
+        assert!(name.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        assert_ne!(name, session_name("alice"));
+    }
 }
