@@ -98,7 +98,7 @@ pub fn list_questions(
             writeln!(
                 out,
                 "{}  {}  {}",
-                styled(FAINT, &question.id),
+                styled(FAINT, visible(&question.id)),
                 styled(STRONG, visible(&question.card.tool)),
                 visible(&question.card.summary),
             )?;

@@ -80,7 +80,7 @@ pub async fn answer(globals: &GlobalOptions, args: &ApprovalAnswerArgs) -> Comma
     let question = source.store.find(&args.id).await?;
     let answer = args.answer.to_answer();
     let name = answer.as_str();
-    let (id, tool) = (&question.id, visible(&question.card.tool));
+    let (id, tool) = (visible(&question.id), visible(&question.card.tool));
     if !args.yes && question.is_open(Timestamp::now()) {
         terminal::card_lines(&question.card).iter().for_each(note);
         if !terminal::confirm(&format!("Answer `{name}` for `{tool}`?"))? {
@@ -101,7 +101,7 @@ pub async fn answer(globals: &GlobalOptions, args: &ApprovalAnswerArgs) -> Comma
         at: Timestamp::now(),
         reason: reason.clone(),
     };
-    source.store.answer(id, given).await?;
+    source.store.answer(&question.id, given).await?;
     let because = reason.map_or(String::new(), |reason| format!(": {reason}"));
     let detail = format!("question {id} about `{tool}` was answered by {by}{because}");
     let mut event = AuditEvent::new(EventKind::Approval, SystemTime::now())
