@@ -1,5 +1,6 @@
 //! The connection of a process to NATS.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use async_nats::jetstream;
 use async_nats::{Event, ServerError};
 use bytes::Bytes;
 use futures::StreamExt as _;
+use parking_lot::Mutex;
 use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
 
@@ -62,7 +64,7 @@ pub enum ClusterError {
 }
 
 /// A subject that the key of this process may not use.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PermissionViolation {
     pub(crate) action: &'static str,
     pub(crate) subject: String,
@@ -108,6 +110,8 @@ struct ConnectionEvents {
     generation: watch::Sender<u64>,
     /// The time since which no server is connected.
     lost_since: watch::Sender<Option<Instant>>,
+    /// The violations that the log has.
+    reported: Arc<Mutex<HashSet<PermissionViolation>>>,
 }
 
 impl ClusterConnection {
@@ -125,6 +129,7 @@ impl ClusterConnection {
             violations: broadcast::Sender::new(256),
             generation: watch::Sender::new(0),
             lost_since: watch::Sender::new(None),
+            reported: Arc::default(),
         };
         let thread_events = events.clone();
         let spawned = std::thread::Builder::new()
@@ -191,6 +196,18 @@ impl ClusterConnection {
                 changed = lost_since.changed() => if changed.is_err() { return },
             }
         }
+    }
+
+    /// Waits for a connection. Returns false if it is lost.
+    pub(crate) async fn wait_until_connected(&self) -> bool {
+        let mut generation = self.generation();
+        while !self.is_connected() {
+            tokio::select! {
+                () = self.lost() => return self.is_connected(),
+                changed = generation.changed() => if changed.is_err() { return false },
+            }
+        }
+        true
     }
 
     /// Sends all commands that were given before, and returns when the server has carried them out: subscriptions are
@@ -314,11 +331,15 @@ fn note_event(events: &ConnectionEvents, event: &Event) {
         }
         Event::ServerError(ServerError::Other(text)) => match PermissionViolation::parse(text) {
             Some(violation) => {
-                tracing::warn!(
-                    "cluster: this process may not {} {:?}",
-                    violation.action,
-                    violation.subject
-                );
+                let is_new = events.reported.lock().insert(violation.clone());
+                // Each subject once, since what is refused is often tried again.
+                if is_new {
+                    tracing::warn!(
+                        "cluster: this process may not {} {:?}",
+                        violation.action,
+                        violation.subject
+                    );
+                }
                 let _ = events.violations.send(violation);
             }
             None => tracing::warn!("cluster: {text}"),
@@ -331,7 +352,10 @@ fn note_event(events: &ConnectionEvents, event: &Event) {
             });
             tracing::warn!("cluster: {event}");
         }
-        Event::ServerError(_) | Event::ClientError(_) => tracing::warn!("cluster: {event}"),
+        // These are the only messages about such faults: those of async-nats itself are not shown.
+        Event::ServerError(_) | Event::ClientError(_) | Event::SlowConsumer(_) => {
+            tracing::warn!("cluster: {event}");
+        }
         other => tracing::debug!("cluster: {other}"),
     }
 }

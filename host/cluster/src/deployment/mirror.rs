@@ -1,6 +1,7 @@
 //! The copy of a deployment in a folder of a node.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,9 @@ const STATE_FILE: &str = "deployment.json";
 
 /// Folder of the files in the folder of the copy, named as in a workspace.
 const FILES: &str = ".mimir";
+
+/// Folder in which the files of the next deployment are collected.
+const NEXT_FILES: &str = "next";
 
 /// Interval at which a node reports the deployment in force, and the lifetime of a report.
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
@@ -189,45 +193,36 @@ impl MirrorTask {
         }
     }
 
-    /// Makes the folder a copy of a deployment. Removed files go first, and settings come last.
+    /// Makes the folder a copy of a deployment. All files change at the same time, so that no process reads some of the
+    /// old ones and some of the new ones.
     async fn apply(&self, deployment: &Deployment) -> Result<MirrorChange, DeploymentError> {
         let manifest = &deployment.manifest;
-        create_folder(&self.files)?;
-        let wanted: BTreeSet<PathBuf> = manifest
-            .files
-            .iter()
-            .map(|file| self.path(&file.path))
-            .collect();
-        // Everything is stored before anything changes.
-        let mut missing = Vec::new();
+        // Left there by an attempt that failed, which goes on.
+        let next = self.folder.join(NEXT_FILES);
+        create_folder(&next)?;
+        let files = manifest.files.iter();
+        let wanted = files.map(|file| path_below(&next, &file.path));
+        remove_others(&next, &wanted.collect())?;
         for file in &manifest.files {
-            let path = self.path(&file.path);
-            if file_digest(&path).as_deref() != Some(file.sha256.as_str()) {
-                let new = self.folder.join(format!("new-{}", file.sha256));
-                self.deployments.store.get_file(&file.sha256, &new).await?;
-                missing.push((new, path));
-            }
-        }
-        remove_others(&self.files, &wanted)?;
-        missing.sort_by_key(|(_, path)| path.parent() == Some(&self.files));
-        for (new, path) in missing {
-            if let Some(folder) = path.parent() {
-                create_folder(folder)?;
-            }
-            // Files with the same content share one stored copy.
-            let copied = std::fs::rename(&new, &path).or_else(|error| {
-                let same = manifest.files.iter().find_map(|file| {
-                    let other = self.path(&file.path);
-                    let is_same = new.ends_with(format!("new-{}", file.sha256));
-                    (is_same && other != path && other.is_file()).then_some(other)
-                });
-                match same {
-                    Some(same) => std::fs::copy(same, &path).map(drop),
-                    None => Err(error),
+            let path = path_below(&next, &file.path);
+            let is_wanted = |path: &Path| file_digest(path).as_deref() == Some(&*file.sha256);
+            if !is_wanted(&path) {
+                if path.is_dir() {
+                    std::fs::remove_dir(&path).map_err(|error| file_error(&path, error))?;
                 }
-            });
-            copied.map_err(|error| file_error(&path, error))?;
+                if let Some(folder) = path.parent() {
+                    create_folder(folder)?;
+                }
+                let current = path_below(&self.files, &file.path);
+                if is_wanted(&current) {
+                    // A link, so that the metadata of an unchanged file stays the same.
+                    link_file(&current, &path).map_err(|error| file_error(&path, error))?;
+                } else {
+                    self.deployments.store.get_file(&file.sha256, &path).await?;
+                }
+            }
         }
+        replace_folder(&next, &self.files).map_err(|error| file_error(&self.files, error))?;
         (self.decisions)(manifest).map_err(DeploymentError::Decisions)?;
         let copied = CopiedDeployment {
             revision: deployment.revision,
@@ -242,12 +237,52 @@ impl MirrorTask {
             manifest: Arc::new(manifest.clone()),
         })
     }
+}
 
-    fn path(&self, relative: &str) -> PathBuf {
-        let mut path = self.files.clone();
-        path.extend(relative.split('/'));
-        path
+/// Returns the path of a file of a deployment below a folder.
+fn path_below(folder: &Path, relative: &str) -> PathBuf {
+    let mut path = folder.to_owned();
+    path.extend(relative.split('/'));
+    path
+}
+
+/// Links a file to another path, or copies it if the file system has no links.
+fn link_file(file: &Path, to: &Path) -> std::io::Result<()> {
+    match std::fs::remove_file(to) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
     }
+    std::fs::hard_link(file, to).or_else(|_| std::fs::copy(file, to).map(drop))
+}
+
+/// Puts the folder `next` in the place of `folder`, whose content is deleted.
+fn replace_folder(next: &Path, folder: &Path) -> std::io::Result<()> {
+    if folder.symlink_metadata().is_err() {
+        return std::fs::rename(next, folder);
+    }
+    if !exchange_folders(next, folder) {
+        // Not at once, but as nearly as this platform or file system can.
+        let old = next.with_extension("old");
+        if old.symlink_metadata().is_ok() {
+            std::fs::remove_dir_all(&old)?;
+        }
+        std::fs::rename(folder, &old)?;
+        std::fs::rename(next, folder)?;
+        return std::fs::remove_dir_all(&old);
+    }
+    std::fs::remove_dir_all(next)
+}
+
+/// Exchanges two folders at once. Returns false if that is not supported.
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+fn exchange_folders(one: &Path, other: &Path) -> bool {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).is_ok()
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+fn exchange_folders(_: &Path, _: &Path) -> bool {
+    false
 }
 
 /// Reports the deployment in force of a node until the mirror ends.
@@ -337,4 +372,63 @@ fn remove_others(folder: &Path, wanted: &BTreeSet<PathBuf>) -> Result<(), Deploy
         removed.map_err(|error| file_error(&path, error))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write_files(folder: &Path, files: &[(&str, &str)]) {
+        for (path, text) in files {
+            let path = path_below(folder, path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+    }
+
+    #[test]
+    fn deployment_files_change_at_the_same_time() {
+        let root = tempfile::tempdir().unwrap();
+        let (next, files) = (root.path().join("next"), root.path().join(FILES));
+        write_files(&next, &[("config.yml", "0"), ("tools/a", "0")]);
+        replace_folder(&next, &files).unwrap();
+        assert!(!next.exists());
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let mut missing = 0;
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    missing += u32::from(!files.join("config.yml").exists());
+                }
+                missing
+            });
+            for revision in 1..100 {
+                let text = revision.to_string();
+                write_files(&next, &[("config.yml", &text), ("tools/b", &text)]);
+                replace_folder(&next, &files).unwrap();
+            }
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            let missing = reader.join().unwrap();
+            if cfg!(target_os = "linux") {
+                assert_eq!(missing, 0, "the settings are always there");
+            }
+        });
+        assert_eq!(
+            std::fs::read_to_string(files.join("tools/b")).unwrap(),
+            "99"
+        );
+        assert!(!files.join("tools/a").exists() && !next.exists());
+    }
+
+    #[test]
+    fn unchanged_deployment_files_stay_the_same_files() {
+        let root = tempfile::tempdir().unwrap();
+        let (one, other) = (root.path().join("one"), root.path().join("other"));
+        std::fs::write(&one, "text").unwrap();
+        std::fs::write(&other, "older").unwrap();
+        link_file(&one, &other).unwrap();
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), "text");
+        let modified = |path: &Path| path.metadata().unwrap().modified().unwrap();
+        assert_eq!(modified(&one), modified(&other));
+    }
 }
