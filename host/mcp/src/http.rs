@@ -407,7 +407,9 @@ impl HttpService {
         let session = match session_id(request.headers()) {
             None => None,
             Some(id) => match replicas.session_of(&id, &principal).await {
-                Some(_) if only_if_held && !self.0.sessions.sessions().contains(&id) => {
+                Some(session) if only_if_held && !self.0.sessions.sessions().contains(&id) => {
+                    // This replica may have held the session before another one continued it.
+                    self.0.server.discard_pipeline_session(&session.session);
                     return ResponseParts::new(empty_response(StatusCode::NO_CONTENT));
                 }
                 Some(session) => Some(Box::new(session)),
@@ -487,6 +489,12 @@ impl HttpService {
         if let Some(response) = failure_response(&failure) {
             return response;
         }
+        let response = match &session {
+            Some(_) if response.status() == StatusCode::INTERNAL_SERVER_ERROR => {
+                continued_response(response).await
+            }
+            _ => response,
+        };
         if is_post && is_json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
             return json_rpc_error(response).await;
         }
@@ -641,6 +649,9 @@ fn has_json(headers: &HeaderMap) -> bool {
     essence.eq_ignore_ascii_case("application/json")
 }
 
+/// Text in rmcp's response if it cannot continue a session.
+const RESTORE_FAILURE: &str = "restore session";
+
 /// Prefixes of serde_json's messages about invalid JSON.
 const SYNTAX_ERRORS: [&str; 12] = [
     "EOF while parsing",
@@ -677,6 +688,20 @@ async fn json_rpc_error(response: BoxedResponse) -> BoxedResponse {
         .headers_mut()
         .insert(::http::header::CONTENT_TYPE, kind);
     response
+}
+
+/// Returns the response to a request whose session could not be continued, because its copy at this replica was just
+/// ending: the session itself is valid, and the request had no effect. Other responses are returned as they are.
+async fn continued_response(response: BoxedResponse) -> BoxedResponse {
+    let (parts, body) = response.into_parts();
+    let body = body.collect().await;
+    let body = body
+        .map(http_body_util::Collected::to_bytes)
+        .unwrap_or_default();
+    if String::from_utf8_lossy(&body).contains(RESTORE_FAILURE) {
+        return refusal_response(HttpRefusal::NotContinued);
+    }
+    Response::from_parts(parts, Full::new(body).boxed())
 }
 
 /// Returns a response without a body.

@@ -140,14 +140,15 @@ impl ReplicaSet {
     /// Returns the replica that holds a session, or `None` for this one: the one that created it, or, after its end, one
     /// on which all replicas agree.
     fn holder_of(&self, session: &SealedSession) -> Option<String> {
-        if self.peers.is_own(&session.node) {
+        let own = self.node();
+        // Not a former id of this replica: the others have given it up, and have chosen a replica among the live ones.
+        if session.node == own {
             return None;
         }
         let peers = self.live_peers();
         if peers.contains(&session.node) {
             return Some(session.node.clone());
         }
-        let own = self.node();
         let candidates = peers.iter().chain([&own]);
         let holder = candidates.max_by_key(|node| rendezvous_weight(node, &session.session));
         holder.filter(|holder| **holder != own).cloned()
