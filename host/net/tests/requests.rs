@@ -101,7 +101,7 @@ fn header_line(head: &str, name: &str) -> String {
 async fn ports_of_other_protocols_are_refused() {
     let names = Names::of(&[("mail.example", "127.0.0.1")]);
     let client = client_with(allow_all(), &names, RequestLimits::default());
-    for port in [22, 23, 25, 465, 587, 3389, 6379, 11211] {
+    for port in [22, 23, 25, 465, 587, 3389, 4222, 6379, 8222, 11211] {
         let error = fetch(&client, &format!("http://mail.example:{port}/"))
             .await
             .unwrap_err();

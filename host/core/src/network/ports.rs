@@ -1,7 +1,8 @@
 //! Ports of services that may interpret an HTTP request as commands of their own protocol.
 
 /// Ports that are blocked by default, in order: those of DESIGN section 8, the blocked ports of the Fetch Standard
-/// (section 2.9, "port blocking"), and those of Redis and memcached, which execute lines of HTTP requests as commands.
+/// (section 2.9, "port blocking"), those of Redis and memcached, which execute lines of HTTP requests as commands, and those
+/// of NATS.
 pub const BLOCKED_PORTS: &[u16] = &[
     1,     // tcpmux
     7,     // echo
@@ -74,9 +75,11 @@ pub const BLOCKED_PORTS: &[u16] = &[
     3659,  // apple-sasl
     4045,  // npp
     4190,  // sieve
+    4222,  // nats: the servers of a cluster
     5060,  // sip
     5061,  // sips
     6000,  // x11
+    6222,  // nats: routes
     6379,  // redis: a line of a request is a command
     6566,  // sane-port
     6665,  // irc
@@ -86,6 +89,7 @@ pub const BLOCKED_PORTS: &[u16] = &[
     6669,  // irc
     6679,  // osaut
     6697,  // ircs-u
+    8222,  // nats: monitoring, which lists connections and subjects without a password
     10080, // amanda
     11211, // memcached: a line of a request is a command
 ];
