@@ -217,6 +217,8 @@ pub(crate) enum WorkerFrame {
     Ended,
     /// The worker has no capacity. The call has not run and never will.
     Busy { retry_after_ms: u64 },
+    /// The worker has accepted the call and given it up before it ran. It never will.
+    GivenUp,
     /// The worker does not run the call, and never will under this reply subject.
     NotRunning,
 }

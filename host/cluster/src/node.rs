@@ -15,7 +15,7 @@ pub(crate) mod lease;
 pub(crate) mod view;
 
 pub use call_hold::CallHold;
-pub(crate) use call_hold::HeldCalls;
+pub(crate) use call_hold::{HeldCall, HeldCalls, OutcomeRecord};
 pub use lease::ClusterNode;
 pub use view::NodeView;
 pub(crate) use view::{node_keys, writer_keys};
@@ -104,6 +104,9 @@ pub struct NodeEntry {
     /// True if the node takes no further calls.
     #[serde(default)]
     pub draining: bool,
+    /// False while the node cannot write the audit log, so that it refuses calls.
+    #[serde(default = "default_ready")]
+    pub ready: bool,
     /// Digest of the tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<String>,
@@ -111,6 +114,10 @@ pub struct NodeEntry {
     /// is recorded after it: the start for [`ClusterNode::find_call`].
     #[serde(default)]
     pub recorded: u64,
+}
+
+fn default_ready() -> bool {
+    true
 }
 
 impl NodeEntry {
@@ -133,6 +140,7 @@ impl NodeEntry {
             capacity: description.capacity,
             in_flight: 0,
             draining: false,
+            ready: true,
             tools: description.tools,
             recorded: 0,
         }

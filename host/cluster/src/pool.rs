@@ -16,7 +16,7 @@ use mimir_core::{Call, Outcome, Registry, RequestId, ToolError};
 use parking_lot::RwLock;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::connection::{ClusterConnection, ClusterError};
 use crate::frames::{self, ControlMessage, ForwardedCall, RequestKind};
@@ -148,11 +148,15 @@ impl WorkerPool {
         self.0.parts.tools.subscribe()
     }
 
-    /// Returns the number of workers that accept calls.
+    /// Returns the number of workers that accept calls and can write the audit log. 0 while that cannot be known.
     pub fn workers(&self) -> usize {
         let parts = &self.0.parts;
+        if !parts.node.is_current() {
+            return 0;
+        }
         let nodes = parts.node.nodes().list();
-        let is_worker = |node: &&Arc<NodeEntry>| parts.is_worker(node) && !node.draining;
+        let is_worker =
+            |node: &&Arc<NodeEntry>| parts.is_worker(node) && !node.draining && node.ready;
         nodes.iter().filter(is_worker).count()
     }
 
@@ -217,15 +221,16 @@ impl PoolParts {
                     placement.excluded.insert(worker.id.clone());
                     continue;
                 }
+                AttemptEnd::Disconnected => return Ok(messages::disconnected(&worker)),
                 AttemptEnd::Stopped => return Ok(messages::stopped(&worker)),
                 AttemptEnd::Hung => return Ok(messages::may_have_run(&worker, false)),
                 AttemptEnd::Lost | AttemptEnd::Ended => {}
             }
             let is_lost = matches!(end, AttemptEnd::Lost);
             match self.find_fate(&worker, &call, is_lost).await {
-                CallFate::NotRun => {}
-                // The outcome of the first run is on record under the first id.
-                CallFate::Repeatable => {
+                // Calls that may run again are not announced, so that the first run may have begun, and have left files
+                // that are named by its id. Its outcome may be on record under that id.
+                CallFate::NotRun | CallFate::Repeatable => {
                     call.context.request_id = RequestId::new(SystemTime::now());
                     encoded = self.encode(&call, role);
                 }
@@ -278,6 +283,14 @@ impl PoolParts {
         loop {
             changes.mark_unchanged();
             let ended = self.running.ended.notified();
+            // Another server of the cluster may be connected in a moment. A message that is sent meanwhile would wait in
+            // the client, and be delivered when the client no longer waits for its call.
+            if !self.connection.is_connected() {
+                let connected = timeout_at(deadline, self.connection.wait_until_connected());
+                if !connected.await.unwrap_or(false) {
+                    return Err(messages::not_connected());
+                }
+            }
             let error = match self.select(&view.list(), placement) {
                 Ok(worker) => return Ok(worker),
                 Err(error) => error,

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
 use super::log_message::AnnouncedAt;
+use crate::node::{HeldCall, OutcomeRecord};
 
 /// Maximum size of the waiting lines in bytes. Outcomes of announced calls may exceed it.
 const QUEUE_BYTES_MAX: usize = 8 << 20;
@@ -98,9 +99,23 @@ pub(crate) struct QueuedLine {
     pub(crate) kind: LineKind,
     /// The call, for announcements and outcomes.
     pub(crate) id: String,
-    /// The node id under which the process has accepted the call from another node.
-    pub(crate) held_under: Option<String>,
+    /// The call, if the process has accepted it from another node.
+    pub(crate) held: Option<HeldCall>,
     pub(crate) waiter: LineWaiter,
+}
+
+impl QueuedLine {
+    /// Tells the caller, and the holder of the call, what has become of the line.
+    fn answer(self, result: LineResult) {
+        if let Some(held) = self.held.filter(|_| self.kind == LineKind::Outcome) {
+            held.set_record(match &result {
+                Ok(()) => OutcomeRecord::Stored,
+                Err(LineFailure::TakenOver) => OutcomeRecord::TakenOver,
+                Err(LineFailure::NotStored(..)) => OutcomeRecord::Failed,
+            });
+        }
+        self.waiter.answer(result);
+    }
 }
 
 /// The lines that wait, shared by the sink and the writer's task.
@@ -143,7 +158,7 @@ impl QueueState {
         if line.kind == LineKind::Announcement {
             self.announced.remove(&line.id);
         }
-        line.waiter.answer(Err(failure));
+        line.answer(Err(failure));
     }
 
     fn check(&mut self, line: &QueuedLine) -> LineResult {
@@ -181,7 +196,7 @@ impl LineQueue {
         let mut state = self.state.lock();
         if let Err(failure) = state.check(&line) {
             drop(state);
-            return line.waiter.answer(Err(failure));
+            return line.answer(Err(failure));
         }
         if line.kind == LineKind::Announcement {
             state.announced.insert(line.id.clone(), None);
@@ -254,10 +269,7 @@ impl LineQueue {
             let Some(line) = state.pop_front() else {
                 break;
             };
-            let is_foreign = line
-                .held_under
-                .as_deref()
-                .is_some_and(|node| node != writer);
+            let is_foreign = line.held.as_ref().is_some_and(|held| held.node != writer);
             if is_foreign {
                 state.fail(line, LineFailure::TakenOver);
             } else if line.kind == LineKind::Announcement && line.waiter.is_gone() {
@@ -328,7 +340,7 @@ impl LineQueue {
         self.end_write(&mut state);
         drop(state);
         for line in lines {
-            line.waiter.answer(Ok(()));
+            line.answer(Ok(()));
         }
     }
 
@@ -361,15 +373,15 @@ impl LineQueue {
                 .map(|(id, _)| id.clone()),
         );
         for line in lines.into_iter().chain(waiting) {
-            let is_held = line.held_under.as_deref() == Some(writer);
+            let is_held = line.held.as_ref().is_some_and(|held| held.node == writer);
             match line.kind {
                 _ if is_held => {
                     state.lost.remove(&line.id);
-                    line.waiter.answer(Err(LineFailure::TakenOver));
+                    line.answer(Err(LineFailure::TakenOver));
                 }
-                LineKind::Announcement => line.waiter.answer(Err(LineFailure::fenced())),
+                LineKind::Announcement => line.answer(Err(LineFailure::fenced())),
                 LineKind::Outcome if state.lost.remove(&line.id) => {
-                    line.waiter.answer(Err(LineFailure::TakenOver));
+                    line.answer(Err(LineFailure::TakenOver));
                 }
                 LineKind::Outcome | LineKind::Other => state.push_back(line),
             }

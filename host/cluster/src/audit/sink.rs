@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use super::line_queue::{LineFailure, LineKind, LineQueue, LineResult, LineWaiter, QueuedLine};
 use crate::connection::ClusterConnection;
 use crate::names;
-use crate::node::HeldCalls;
+use crate::node::{HeldCalls, OutcomeRecord};
 
 /// Maximum time until an announcement is stored. A call that is not announced in time does not run.
 const ANNOUNCEMENT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -75,11 +75,15 @@ impl ClusterAuditSink {
         let draft = LineDraft::new(event);
         let draft =
             draft.map_err(|error| LineFailure::NotStored(error.kind(), error.to_string()))?;
+        let held = self.held.get(&event.id);
+        if let Some(held) = held.as_ref().filter(|_| kind == LineKind::Outcome) {
+            held.set_record(OutcomeRecord::Waiting);
+        }
         self.queue.submit(QueuedLine {
             draft,
             kind,
             id: event.id.clone(),
-            held_under: self.held.node_of(&event.id),
+            held,
             waiter,
         });
         Ok(())

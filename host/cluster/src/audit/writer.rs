@@ -67,7 +67,7 @@ pub(crate) fn recovery_line(
         draft: LineDraft::new(&event)?,
         kind: LineKind::Other,
         id: String::new(),
-        held_under: None,
+        held: None,
         waiter,
     })
 }

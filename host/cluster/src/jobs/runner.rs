@@ -23,7 +23,7 @@ use super::{BackgroundEntry, JobClaim, JobStore, QueuedJob};
 use crate::connection::ClusterConnection;
 use crate::frames::ForwardedCall;
 use crate::names;
-use crate::node::ClusterNode;
+use crate::node::{ClusterNode, OutcomeRecord};
 use crate::streams::job_stream;
 use crate::worker::CallRunner;
 
@@ -290,10 +290,9 @@ impl JobParts {
             .find_call(&claim.node, &claim.request_id, claim.recorded);
         let found = find.await.map_err(access)?;
         if !found.announced {
-            if found.outcome.is_some() {
-                // The outcome of the first run is on record under the first id.
-                job.call.call.context.request_id = RequestId::new(SystemTime::now());
-            }
+            // The first run may have begun, and have left files that are named by its id. Its outcome may be on record under
+            // that id.
+            job.call.call.context.request_id = RequestId::new(SystemTime::now());
             return Ok(true);
         }
         let is_recorded = found.outcome.is_some_and(|outcome| !outcome.may_have_run);
@@ -340,10 +339,14 @@ impl JobParts {
         let mut shown = entry.message;
         let stop = self.stop.notified();
         tokio::pin!(stop);
-        let end: OutcomeMessage = loop {
+        let mut is_stopped = true;
+        let mut end: OutcomeMessage = loop {
             tokio::select! {
                 biased;
-                outcome = &mut outcome => break outcome.into(),
+                outcome = &mut outcome => {
+                    is_stopped = false;
+                    break outcome.into();
+                }
                 () = hold.closed() => return AckKind::Nak(Some(REDELIVERY_DELAY)),
                 () = &mut stop => break stopped("the worker has left while it ran the call"),
                 _ = renewal.tick() => {
@@ -356,6 +359,18 @@ impl JobParts {
         };
         // Records a stopped call as cancelled.
         drop(outcome);
+        let record = tokio::select! {
+            biased;
+            record = hold.outcome_record() => record,
+            () = hold.closed() => OutcomeRecord::TakenOver,
+        };
+        if record == OutcomeRecord::TakenOver {
+            return AckKind::Nak(Some(REDELIVERY_DELAY));
+        }
+        if is_stopped && record == OutcomeRecord::Failed {
+            let error = ToolError::unavailable("the call was stopped, which could not be recorded");
+            end = OutcomeMessage::failed(error.with_details(json!({"mayHaveRun": true})));
+        }
         loop {
             match self.store.finish(&id, &end).await {
                 Ok(()) => return AckKind::Ack,

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use mimir_core::config::AuditSettings;
 use mimir_core::shared_state::{SharedStateError, SharedStateHandle, StateArea, StateRevision};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot, watch};
 
-use super::call_hold::{CallHold, HeldCalls};
+use super::call_hold::{CallHold, HeldCall, HeldCalls};
 use super::view::{NodeView, node_key};
 use super::{NodeDescription, NodeEntry, NodeRole};
 use crate::audit::call_search::find_call;
@@ -28,6 +28,9 @@ const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Interval between two attempts to renew a lease while the shared state cannot be reached.
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Time without a renewal after which the shared state counts as unreachable. An election of the servers is shorter.
+const STALE_AFTER: Duration = Duration::from_secs(6);
 
 /// Number of random bytes of an id.
 const ID_BYTES: usize = 8;
@@ -105,6 +108,8 @@ pub(crate) struct NodeParts {
     incarnation: Mutex<Arc<NodeIncarnation>>,
     in_flight: AtomicU32,
     draining: AtomicBool,
+    /// The time at which the lease was renewed last.
+    renewed: Mutex<Option<Instant>>,
     /// Stream sequence of the last line of this node's writer.
     pub(crate) recorded: AtomicU64,
     renew: Notify,
@@ -127,6 +132,7 @@ impl NodeParts {
             incarnation: Mutex::new(Arc::new(NodeIncarnation::new(None)?)),
             in_flight: AtomicU32::new(0),
             draining: AtomicBool::new(false),
+            renewed: Mutex::default(),
             recorded: AtomicU64::new(0),
             renew: Notify::new(),
             held: Arc::default(),
@@ -164,10 +170,11 @@ impl NodeParts {
     }
 
     /// Returns the entry of this node.
-    fn entry(&self, id: &str) -> Vec<u8> {
+    fn entry(&self, id: &str, is_ready: bool) -> Vec<u8> {
         let mut entry = NodeEntry::new(id.to_owned(), self.started, &self.description.lock());
         entry.in_flight = self.in_flight.load(Ordering::Relaxed);
         entry.draining = self.draining.load(Ordering::Relaxed);
+        entry.ready = is_ready;
         entry.recorded = self.recorded.load(Ordering::Relaxed);
         serde_json::to_vec(&entry).unwrap_or_default()
     }
@@ -183,8 +190,12 @@ impl NodeParts {
                 let _ = self.state.remove(StateArea::Nodes, &key, None).await;
             }
             let revision = held.as_ref().map(|(_, revision)| *revision);
-            let pause = match self.renew_once(&incarnation.id, revision).await {
+            let pause = match self
+                .renew_once(&incarnation.id, revision, queue.failure().is_none())
+                .await
+            {
                 Ok(revision) => {
+                    *self.renewed.lock() = Some(Instant::now());
                     held = Some((Arc::clone(&incarnation), revision));
                     incarnation.leased.send_replace(true);
                     RENEWAL_INTERVAL
@@ -212,11 +223,12 @@ impl NodeParts {
         &self,
         id: &str,
         revision: Option<StateRevision>,
+        is_ready: bool,
     ) -> Result<StateRevision, SharedStateError> {
         let (area, key) = (StateArea::Nodes, node_key(id));
         let lifetime = Some(LEASE_LIFETIME);
         if let Some(revision) = revision {
-            let entry = self.entry(id);
+            let entry = self.entry(id, is_ready);
             return self
                 .state
                 .update(area, &key, entry, revision, lifetime)
@@ -225,14 +237,14 @@ impl NodeParts {
         // The entry exists if an earlier attempt was stored, but not acknowledged.
         match self.state.get(area, &key).await? {
             Some(found) => {
-                let (entry, revision) = (self.entry(id), found.revision);
+                let (entry, revision) = (self.entry(id, is_ready), found.revision);
                 self.state
                     .update(area, &key, entry, revision, lifetime)
                     .await
             }
             None => {
                 self.state
-                    .create(area, &key, self.entry(id), lifetime)
+                    .create(area, &key, self.entry(id, is_ready), lifetime)
                     .await
             }
         }
@@ -247,7 +259,7 @@ async fn confirm_writer(queue: &LineQueue, writer: &str) -> bool {
     match recovery_line(writer, detail, LineWaiter::Task(sender)) {
         Ok(line) => queue.submit(QueuedLine {
             // On the chain of this id or not at all: the next id has no lease before this task goes on.
-            held_under: Some(writer.to_owned()),
+            held: Some(HeldCall::under(writer)),
             ..line
         }),
         Err(_) => return false,
@@ -321,6 +333,12 @@ impl ClusterNode {
     /// Returns the shared state.
     pub fn state(&self) -> SharedStateHandle {
         Arc::clone(&self.0.parts.state)
+    }
+
+    /// Returns true if this process could renew its lease lately. If not, what it knows of other nodes is outdated, too.
+    pub fn is_current(&self) -> bool {
+        let renewed = *self.0.parts.renewed.lock();
+        renewed.is_some_and(|at| at.elapsed() < STALE_AFTER)
     }
 
     /// Returns the live nodes.

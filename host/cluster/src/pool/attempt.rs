@@ -1,6 +1,7 @@
 //! A call at one worker, from the first message to the last frame.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -49,6 +50,8 @@ pub(super) enum AttemptEnd {
     Lost,
     /// The worker renews its lease, but does not answer.
     Hung,
+    /// The connection of this process was lost after the call was sent.
+    Disconnected,
 }
 
 /// Tells the worker that nobody waits for the call any more, unless the call has ended.
@@ -149,7 +152,10 @@ impl PoolParts {
         }
         let end = self.receive(worker, call, &mut replies, control).await;
         // A worker that does not answer may still run the call.
-        if !matches!(end, AttemptEnd::Lost | AttemptEnd::Hung) {
+        if !matches!(
+            end,
+            AttemptEnd::Lost | AttemptEnd::Hung | AttemptEnd::Disconnected
+        ) {
             guard.call = None;
         }
         end
@@ -190,6 +196,7 @@ impl PoolParts {
         let mut joiner = PartJoiner::default();
         let mut next_probe = Instant::now() + FIRST_FRAME_TIMEOUT;
         let (mut probes, mut was_running) = (0, false);
+        let mut lost = pin!(self.connection.lost());
         loop {
             tokio::select! {
                 biased;
@@ -227,6 +234,7 @@ impl PoolParts {
                         self.send(control.clone(), &answer).await;
                     }
                 }
+                () = &mut lost => return AttemptEnd::Disconnected,
                 () = sleep_until(next_probe) => {
                     // Frames do not need the shared state, so that a worker that sends them is not lost, even if all
                     // leases have ended during an election.
@@ -277,6 +285,7 @@ fn apply_frame(
         WorkerFrame::Busy { retry_after_ms } => {
             return Some(AttemptEnd::Busy(Duration::from_millis(retry_after_ms)));
         }
+        WorkerFrame::GivenUp => return Some(AttemptEnd::NotRun),
         // A worker that has run the call and does not know it any more has been replaced.
         WorkerFrame::NotRunning if was_running => return Some(AttemptEnd::Hung),
         WorkerFrame::NotRunning => return Some(AttemptEnd::NotRun),

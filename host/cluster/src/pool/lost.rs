@@ -57,7 +57,7 @@ impl PoolParts {
         loop {
             match self.read_fate(worker, request_id, is_lost).await {
                 Ok(found) => return CallFate::new(&found),
-                Err(error) if Instant::now() >= deadline => {
+                Err(error) if Instant::now() >= deadline || self.connection.is_lost() => {
                     return CallFate::Unknown(error.to_string());
                 }
                 Err(error) => {

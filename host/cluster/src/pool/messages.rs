@@ -53,6 +53,26 @@ pub(super) fn unknown(worker: &NodeEntry, error: &str) -> Outcome {
     outcome(ToolError::unavailable(message).with_details(json!({ "mayHaveRun": true })))
 }
 
+/// The outcome of a call that was sent before the connection to the cluster was lost.
+pub(super) fn disconnected(worker: &NodeEntry) -> Outcome {
+    let message = format!(
+        "the connection to the cluster was lost after the call was sent to the worker on {}, so the call may have taken effect; check before you repeat it",
+        worker.host
+    );
+    outcome(ToolError::unavailable(message).with_details(json!({ "mayHaveRun": true })))
+}
+
+/// The error of a call while no server of the cluster is connected.
+pub(super) fn not_connected() -> ToolError {
+    let message = "no NATS server of the cluster can be reached, so no worker gets the call";
+    ToolError::unavailable(message)
+        .with_details(json!({ "retryAfterMs": RETRY_AFTER_MS }))
+        .with_remedies([
+            "try again when the servers run; `mimir cluster status` shows whether they do"
+                .to_owned(),
+        ])
+}
+
 /// The error of a call that was lost with several workers, and has not run.
 pub(super) fn lost_too_often(count: u32) -> ToolError {
     let message = format!("{count} workers were lost one after the other before they ran the call");
@@ -109,6 +129,13 @@ pub(super) fn no_worker(error: &SelectionError, workspace: &str) -> ToolError {
                 "all workers of the workspace `{workspace}` are draining"
             )),
             format!("start another one: mimir worker --workspace-name {workspace}"),
+        ),
+        SelectionError::NoneReady => (
+            ToolError::unavailable(format!(
+                "no worker of the workspace `{workspace}` can write the audit log"
+            )),
+            "try again later; `mimir cluster status` shows whether the log is full or has no quorum"
+                .to_owned(),
         ),
         SelectionError::AllBusy => (
             ToolError::limit_exceeded(format!(

@@ -37,6 +37,8 @@ pub(super) enum SelectionError {
     },
     /// All workers are draining.
     AllDraining,
+    /// No worker can write the audit log.
+    NoneReady,
     /// All workers run as many calls as they can.
     AllBusy,
 }
@@ -79,6 +81,10 @@ pub(super) fn select(
     let active: Vec<&Arc<NodeEntry>> = labeled.into_iter().filter(|w| !w.draining).collect();
     if active.is_empty() {
         return Err(SelectionError::AllDraining);
+    }
+    let active: Vec<&Arc<NodeEntry>> = active.into_iter().filter(|w| w.ready).collect();
+    if active.is_empty() {
+        return Err(SelectionError::NoneReady);
     }
     // The description of a worker is up to a second old, and does not contain the calls sent since.
     let load = |worker: &NodeEntry| worker.in_flight.max(running(&worker.id));
@@ -180,6 +186,7 @@ mod tests {
             draining: false,
             tools: Some("tools".to_owned()),
             recorded: 0,
+            ready: true,
         }
     }
 
@@ -275,6 +282,13 @@ mod tests {
         let busy = pool(&workers);
         let busy = select(&busy, "main", false, &gpu, &none, |_| 4, 0);
         assert_eq!(busy, Err(SelectionError::AllBusy));
+        workers[1].ready = false;
+        let unready = choose(&pool(&workers), &gpu, 0);
+        assert_eq!(unready, Err(SelectionError::NoneReady));
+        assert_eq!(
+            choose(&pool(&workers), &WorkerNeeds::default(), 0),
+            Ok("a".to_owned())
+        );
         workers[1].draining = true;
         let draining = choose(&pool(&workers), &gpu, 0);
         assert_eq!(draining, Err(SelectionError::AllDraining));

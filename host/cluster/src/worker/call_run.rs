@@ -3,12 +3,14 @@
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use mimir_core::ToolError;
 use mimir_core::call::CallObserver;
 use mimir_core::wire::OutcomeMessage;
+use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
@@ -16,6 +18,7 @@ use super::ended_calls::EndedCall;
 use super::observer::{CallSlot, FrameQueue, WorkerObserver};
 use super::{AcceptedCall, AcceptedRun, FrontState, WorkerParts};
 use crate::frames::{self, ForwardedCall, HEARTBEAT, WorkerFrame};
+use crate::node::{CallHold, OutcomeRecord};
 
 /// Time after which the first frame is sent. Most calls have ended until then, and need one frame only.
 const FIRST_FRAME: Duration = Duration::from_millis(50);
@@ -23,10 +26,15 @@ const FIRST_FRAME: Duration = Duration::from_millis(50);
 /// Maximum number of frames in one message.
 const MAX_BATCH: usize = 64;
 
+/// Maximum time until the outcome of a stopped call is stored. After an election, the log can be written again within it.
+const RECORD_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// The end of a run.
 enum RunEnd {
     Done(Box<OutcomeMessage>),
     Stopped,
+    /// The call was stopped before it ran.
+    GivenUp,
     /// Another process has closed the node.
     Closed,
 }
@@ -67,9 +75,11 @@ async fn run_accepted(worker: Arc<WorkerParts>, accepted: AcceptedCall) {
     let hold = worker.node.accept_call(&node, request_id.as_str());
     let role = message.call.role.clone();
     let call = message.call.into_call(observer);
+    let has_begun = AtomicBool::new(false);
     let outcome = async {
         slot.take().await;
         queue_place.leave();
+        has_begun.store(true, Ordering::Relaxed);
         worker.runner.run(call, role.as_deref()).await
     };
     let forward = ForwardedFrames {
@@ -78,11 +88,39 @@ async fn run_accepted(worker: Arc<WorkerParts>, accepted: AcceptedCall) {
         queue,
         frames,
     };
-    let (end, last) = match hold {
-        Some(hold) => forward.until(outcome, hold.closed(), &active).await,
+    let (end, last) = match &hold {
+        Some(hold) => {
+            let (end, last) = forward.until(outcome, hold.closed(), &active).await;
+            let end = match end {
+                RunEnd::Stopped if !has_begun.load(Ordering::Relaxed) => RunEnd::GivenUp,
+                RunEnd::Stopped => stopped_end(hold).await,
+                end => end,
+            };
+            (end, last)
+        }
         None => (RunEnd::Closed, Vec::new()),
     };
     finish(&worker, &reply, end, last).await;
+}
+
+/// Waits until the outcome of a stopped call is on record, because its server reports it to the client.
+async fn stopped_end(hold: &CallHold) -> RunEnd {
+    let record = tokio::select! {
+        biased;
+        record = hold.outcome_record() => record,
+        () = hold.closed() => OutcomeRecord::TakenOver,
+        () = tokio::time::sleep(RECORD_TIMEOUT) => OutcomeRecord::Failed,
+    };
+    match record {
+        OutcomeRecord::Stored => RunEnd::Stopped,
+        OutcomeRecord::TakenOver => RunEnd::Closed,
+        OutcomeRecord::Missing | OutcomeRecord::Waiting | OutcomeRecord::Failed => {
+            let message = "the worker was stopped while it ran the call, and could not record that";
+            let error = ToolError::unavailable(message);
+            let error = error.with_details(json!({ "mayHaveRun": true }));
+            RunEnd::Done(Box::new(OutcomeMessage::failed(error)))
+        }
+    }
 }
 
 /// The place of a call among those that wait for their first slot.
@@ -107,6 +145,7 @@ async fn finish(worker: &WorkerParts, reply: &str, end: RunEnd, mut last: Vec<Wo
     let (frame, ended) = match end {
         RunEnd::Done(outcome) => (WorkerFrame::Done(outcome), None),
         RunEnd::Stopped => (WorkerFrame::Stopped, Some(EndedCall::Stopped)),
+        RunEnd::GivenUp => (WorkerFrame::GivenUp, Some(EndedCall::GivenUp)),
         RunEnd::Closed => (WorkerFrame::Closed, Some(EndedCall::Closed)),
     };
     last.push(frame);

@@ -22,6 +22,8 @@ const MAX_STORED_EACH: usize = 1 << 20;
 pub(super) enum EndedCall {
     /// The call was never received, and is refused from now on.
     Refused,
+    /// The call was stopped before it ran.
+    GivenUp,
     /// The call was stopped and recorded as cancelled.
     Stopped,
     /// The node was closed by another process.
@@ -38,6 +40,7 @@ impl EndedCall {
         let frame = match self {
             EndedCall::Done(encoded) => return encoded,
             EndedCall::Refused => WorkerFrame::NotRunning,
+            EndedCall::GivenUp => WorkerFrame::GivenUp,
             EndedCall::Stopped => WorkerFrame::Stopped,
             EndedCall::Closed => WorkerFrame::Closed,
             EndedCall::Forgotten => WorkerFrame::Ended,
