@@ -16,6 +16,10 @@ pub(crate) const REPLICAS: usize = 3;
 /// Time for which JetStream reports the end of a value's lifetime. Also the shortest lifetime.
 const MARKER_LIFETIME: Duration = Duration::from_secs(1);
 
+/// Time after which a slow start is reported, and the pause between two attempts.
+const DELAY_NOTICE: Duration = Duration::from_secs(3);
+const READY_RETRY: Duration = Duration::from_millis(250);
+
 const MIB: i64 = 1024 * 1024;
 
 /// Maximum size of the audit log in bytes, unless an administrator sets another one.
@@ -113,6 +117,22 @@ pub(crate) fn all_streams() -> Vec<Config> {
         .collect()
 }
 
+/// Returns the disk space that the streams reserve at a server with a replica of each.
+fn reserved_bytes() -> i64 {
+    let streams = all_streams().into_iter();
+    let on_disk = streams.filter(|stream| stream.storage == StorageType::File);
+    on_disk.map(|stream| stream.max_bytes).sum()
+}
+
+/// Returns true if the servers cannot reserve the space of a stream.
+fn is_out_of_space(error: &RequestError) -> bool {
+    let code = error.code();
+    matches!(
+        code,
+        Some(code::STORAGE_EXCEEDED | code::INSUFFICIENT_RESOURCES | code::ACCOUNT_RESOURCES)
+    )
+}
+
 /// A stream after [`ClusterConnection::create_streams`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreatedStream {
@@ -170,15 +190,21 @@ impl ClusterConnection {
             }
             result => result,
         };
-        result.map_err(|error| ClusterError::Failed {
-            servers: self.servers().to_owned(),
-            text: match error.code() {
+        result.map_err(|error| {
+            if is_out_of_space(&error) {
+                return self.out_of_space(&config, &error);
+            }
+            let text = match error.code() {
                 Some(code::INSUFFICIENT_PEERS) => format!(
                     "stream {name} needs {} servers that run: start them, or give the number of replicas",
                     config.num_replicas
                 ),
                 _ => format!("cannot create stream {name}: {error}"),
-            },
+            };
+            ClusterError::Failed {
+                servers: self.servers().to_owned(),
+                text,
+            }
         })?;
         Ok(CreatedStream {
             name,
@@ -217,6 +243,24 @@ impl ClusterConnection {
             ))
         })?;
         Ok(previous)
+    }
+
+    /// Returns the error of a stream that the servers have no space for.
+    fn out_of_space(&self, config: &Config, error: &RequestError) -> ClusterError {
+        let (own, all) = (config.max_bytes, reserved_bytes());
+        ClusterError::Failed {
+            servers: self.servers().to_owned(),
+            text: format!(
+                "the servers have no space for stream {}: {error}; it reserves {} MiB, and all streams of mimir {} MiB. Set \
+                 max_file_store of each NATS server to at least {} GB, as in the configuration that `mimir cluster init` \
+                 writes, and try again",
+                config.name,
+                own / MIB,
+                all / MIB,
+                // With space for what is not counted.
+                all / 1_000_000_000 + 1
+            ),
+        }
     }
 
     async fn put_stream(
@@ -262,6 +306,70 @@ impl ClusterConnection {
             }
         }
         Ok(())
+    }
+
+    /// Waits until the streams exist and can be used, and creates them if the key may do so: after a start of the servers,
+    /// streams have no leader for some seconds. `on_delay` is called once if that takes long. Fails after `timeout`.
+    pub async fn wait_for_streams(
+        &self,
+        timeout: Duration,
+        on_delay: impl FnOnce(),
+    ) -> Result<(), ClusterError> {
+        let began = Instant::now();
+        let mut on_delay = Some(on_delay);
+        // The others are created when they are first used. Workers have no access to the keys.
+        let areas = StateArea::ALL.into_iter();
+        let areas = areas.filter(|area| *area != StateArea::Keys);
+        for config in areas.map(area_stream).chain([audit_stream()]) {
+            loop {
+                let error = match self.prepare_stream(&config).await {
+                    // Keys have access to the streams of their role only.
+                    Ok(()) | Err(RequestError::Forbidden(_)) => break,
+                    Err(error) => error,
+                };
+                let is_temporary = error.is_transient() || matches!(error, RequestError::Timeout);
+                if is_out_of_space(&error) {
+                    return Err(self.out_of_space(&config, &error));
+                }
+                if !is_temporary {
+                    return Err(self.error(error));
+                }
+                if began.elapsed() >= timeout {
+                    return Err(ClusterError::Failed {
+                        servers: self.servers().to_owned(),
+                        text: format!(
+                            "stream {} cannot be used after {} s: {error}; check that most of the NATS servers run and \
+                             reach each other",
+                            config.name,
+                            timeout.as_secs()
+                        ),
+                    });
+                }
+                if began.elapsed() >= DELAY_NOTICE
+                    && let Some(on_delay) = on_delay.take()
+                {
+                    on_delay();
+                }
+                tokio::time::sleep(READY_RETRY).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Creates a stream if it does not exist. Fails while it has no leader.
+    async fn prepare_stream(&self, config: &Config) -> Result<(), RequestError> {
+        let info = format!("STREAM.INFO.{}", config.name);
+        let deadline = Instant::now() + ACCESS_TIMEOUT;
+        let answer: StreamAnswer = match self.api(&info, &Value::Null, deadline).await {
+            Err(error) if error.code() == Some(code::STREAM_NOT_FOUND) => {
+                return self.ensure_stream(config.clone()).await;
+            }
+            answer => answer?,
+        };
+        match answer.cluster {
+            Some(peers) if peers.leader.is_none() => Err(RequestError::NotDelivered),
+            _ => Ok(()),
+        }
     }
 
     /// Returns true if a stream exists.
