@@ -38,6 +38,8 @@ pub(super) enum HttpRefusal {
     Full,
     /// The state that the replicas share cannot be reached.
     NoState,
+    /// The session of another replica cannot be continued here now.
+    NotContinued,
 }
 
 impl HttpRefusal {
@@ -48,9 +50,10 @@ impl HttpRefusal {
             HttpRefusal::Hosts => StatusCode::BAD_REQUEST,
             HttpRefusal::Token => StatusCode::UNAUTHORIZED,
             HttpRefusal::NoSession => StatusCode::NOT_FOUND,
-            HttpRefusal::Busy | HttpRefusal::Full | HttpRefusal::NoState => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            HttpRefusal::Busy
+            | HttpRefusal::Full
+            | HttpRefusal::NoState
+            | HttpRefusal::NotContinued => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
@@ -72,6 +75,9 @@ impl HttpRefusal {
             HttpRefusal::NoState => {
                 "the state that the servers share cannot be reached: try again later\n"
             }
+            HttpRefusal::NotContinued => {
+                "this server cannot continue the session at the moment: send the request again\n"
+            }
             HttpRefusal::Full => {
                 "too many sessions, and none of them is idle: end an unused session (DELETE /mcp with its mcp-session-id), or try again later\n"
             }
@@ -82,9 +88,10 @@ impl HttpRefusal {
     pub(super) const fn header(self) -> Option<(HeaderName, &'static str)> {
         match self {
             HttpRefusal::Token => Some((WWW_AUTHENTICATE, "Bearer realm=\"mimir\"")),
-            HttpRefusal::Busy | HttpRefusal::Full | HttpRefusal::NoState => {
-                Some((RETRY_AFTER, "1"))
-            }
+            HttpRefusal::Busy
+            | HttpRefusal::Full
+            | HttpRefusal::NoState
+            | HttpRefusal::NotContinued => Some((RETRY_AFTER, "1")),
             HttpRefusal::Host
             | HttpRefusal::Hosts
             | HttpRefusal::Origin
