@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mimir_cluster::{
     ClusterConnection, ClusterError, ClusterNode, ConnectionOptions, NatsState, NodeDescription,
@@ -18,6 +19,9 @@ use crate::process_identity::user_name;
 use crate::shared_approvals::SharedApprovalStore;
 use crate::user_dirs::UserDirs;
 use crate::workspace::WorkspaceFolder;
+
+/// Time for which a process that starts waits until the streams of the cluster can be used.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The membership of this process in a cluster.
 pub struct ClusterMembership {
@@ -132,6 +136,17 @@ pub async fn connect(options: ConnectionOptions) -> Result<ClusterConnection, To
     ClusterConnection::connect(options)
         .await
         .map_err(cluster_error)
+}
+
+/// Connects to a cluster in order to join it, and waits until its streams can be used.
+pub async fn connect_to_join(
+    options: ConnectionOptions,
+    on_delay: impl FnOnce(),
+) -> Result<ClusterConnection, ToolError> {
+    let connection = connect(options).await?;
+    let ready = connection.wait_for_streams(START_TIMEOUT, on_delay).await;
+    ready.map_err(cluster_error)?;
+    Ok(connection)
 }
 
 /// Connects to the shared state of a cluster without joining it, for commands.
