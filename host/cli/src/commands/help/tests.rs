@@ -45,7 +45,7 @@ const EXAMPLES: [&str; 8] = [
 
 /// Fields that no schema contains: of results, the audit log and workers, arguments of `run_code`, and names of other
 /// programs.
-const FIELDS: [&str; 19] = [
+const FIELDS: [&str; 22] = [
     "dev",
     "scripts",
     "needs",
@@ -65,6 +65,28 @@ const FIELDS: [&str; 19] = [
     "dataClass",
     "wordCount",
     "autoApprove",
+    "mayHaveRun",
+    "retryAfterMs",
+    "stoppedBy",
+];
+
+/// Names of exported attributes and metrics, and of a setting of NATS.
+const FOREIGN: [&str; 15] = [
+    "gen_ai.tool.name",
+    "mcp.protocol.version",
+    "error.type",
+    "tool_error",
+    "deployment.environment.name",
+    "mimir.decision",
+    "mimir.fuel",
+    "mimir.tool.digest",
+    "mimir_telemetry_dropped_total",
+    "mimir_call_duration_seconds",
+    "mcp.server.operation.duration",
+    "mimir.call.duration",
+    "mimir_canary_alarms_total",
+    "mcp_server_operation_duration_seconds",
+    "max_file_store",
 ];
 
 /// The last part of names with dots that are files or hosts.
@@ -205,6 +227,9 @@ impl Known {
             Some((name, _)) => (name, true),
             None => (span, false),
         };
+        if FOREIGN.contains(&name) {
+            return Ok(());
+        }
         let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '*');
         if !name.starts_with(|c: char| c.is_ascii_lowercase()) || !name.chars().all(word) {
             return Ok(());
