@@ -24,5 +24,6 @@ mod mcp;
 mod memory;
 mod net;
 mod pipeline;
+mod shared_budget;
 mod shared_state;
 mod testkit;

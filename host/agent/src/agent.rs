@@ -110,7 +110,7 @@ impl Agent {
         let mut settled = task_usage;
         let mut progress = TaskProgress::default();
         if let Some(session_budget) = &self.session_budget {
-            session_budget.open(&conversation.id, self.budget);
+            session_budget.open(&conversation.id, self.budget).await?;
             // Usage of workers and tools that was reported after an earlier task was stopped.
             conversation
                 .spent
@@ -132,7 +132,8 @@ impl Agent {
                 Ok(turn) => turn,
                 Err(limit) => return Ok(TaskEnd::LimitReached(limit)),
             };
-            self.settle(conversation, &mut task_usage, &mut settled);
+            self.settle(conversation, &mut task_usage, &mut settled)
+                .await?;
             if turn.calls == 0 {
                 return Ok(match turn.stop {
                     StopReason::Finished => TaskEnd::Finished,
@@ -146,7 +147,8 @@ impl Agent {
             let hit_call_limit = self
                 .run_calls(conversation, &mut task_usage, max_tokens, event_sink)
                 .await;
-            self.settle(conversation, &mut task_usage, &mut settled);
+            self.settle(conversation, &mut task_usage, &mut settled)
+                .await?;
             if hit_call_limit {
                 return Ok(TaskEnd::LimitReached(BudgetLimit::ToolCalls));
             }
@@ -163,20 +165,23 @@ impl Agent {
     }
 
     /// Deducts the usage since the last settlement from the session's budget, and adds the usage of workers and tools.
-    fn settle(
+    async fn settle(
         &self,
         conversation: &mut Conversation,
         task_usage: &mut TaskUsage,
         settled: &mut TaskUsage,
-    ) {
+    ) -> Result<(), ToolError> {
         let Some(session_budget) = &self.session_budget else {
-            return;
+            return Ok(());
         };
-        session_budget.deduct(&conversation.id, &task_usage.since(settled));
+        session_budget
+            .deduct(&conversation.id, &task_usage.since(settled))
+            .await?;
         let side_usage = session_budget.take_side_usage(&conversation.id);
         task_usage.add(&side_usage);
         conversation.spent.add(&side_usage);
         *settled = *task_usage;
+        Ok(())
     }
 
     /// Requests one reply and adds it to the conversation. The inner error is the limit that forbids the request.

@@ -5,22 +5,37 @@
 //! usage, so that it counts towards the limits and the cost of the task. A worker's task has a [`SessionBudget`] of its
 //! own: the reserved part, from which the workers that it calls reserve theirs.
 //!
+//! In a cluster, the usage of each session is in the shared state, so that the limits hold for all processes together. A
+//! part that a lost process has reserved stays reserved.
+//!
 //! Out of scope: permissions and prices.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use mimir_core::ToolError;
 use mimir_core::config::{AgentBudget, TokenPrice};
+use mimir_core::shared_state::SharedStateHandle;
 use parking_lot::Mutex;
 
 use crate::model::TokenUsage;
 use crate::task_usage::{TaskUsage, cost};
 
+mod shared_usage;
+
+use shared_usage::SharedUsage;
+
 /// The remaining budgets by session id. Clones share their state.
 #[derive(Clone, Default)]
-pub struct SessionBudget(Arc<Mutex<HashMap<String, SessionBudgetState>>>);
+pub struct SessionBudget(Arc<SessionBudgets>);
+
+#[derive(Default)]
+struct SessionBudgets {
+    sessions: Mutex<HashMap<String, SessionBudgetState>>,
+    /// The usage that counts if it is set, instead of `left`.
+    shared: OnceLock<SharedUsage>,
+}
 
 struct SessionBudgetState {
     left: AgentBudget,
@@ -36,29 +51,45 @@ pub struct BudgetReservation {
     pub budget: AgentBudget,
     /// The usage so far.
     pub spent: TaskUsage,
+    is_returned: bool,
 }
 
 impl SessionBudget {
+    /// Counts usage in the shared state from now on, so that the limits hold for all processes of the deployment
+    /// together. Further calls have no effect.
+    pub fn share(&self, state: SharedStateHandle) {
+        self.0.shared.get_or_init(|| SharedUsage::new(state));
+    }
+
     /// Sets the budget of a session. The session's agent calls this at the start of each task.
-    pub(crate) fn open(&self, session: &str, budget: AgentBudget) {
-        let mut all = self.0.lock();
-        let state = all
+    pub(crate) async fn open(&self, session: &str, budget: AgentBudget) -> Result<(), ToolError> {
+        self.0
+            .sessions
+            .lock()
             .entry(session.to_owned())
-            .or_insert_with(|| SessionBudgetState::new(budget));
-        state.left = budget;
+            .or_insert_with(|| SessionBudgetState::new(budget))
+            .left = budget;
+        match self.0.shared.get() {
+            Some(shared) => shared.reset(session).await,
+            None => Ok(()),
+        }
     }
 
     /// Deducts usage of the session's agent.
-    pub(crate) fn deduct(&self, session: &str, usage: &TaskUsage) {
-        if let Some(state) = self.0.lock().get_mut(session) {
+    pub(crate) async fn deduct(&self, session: &str, usage: &TaskUsage) -> Result<(), ToolError> {
+        if let Some(state) = self.0.sessions.lock().get_mut(session) {
             state.apply(&AgentBudget::NOTHING, usage);
+        }
+        match self.0.shared.get() {
+            Some(shared) => shared.replace(session, &TaskUsage::default(), usage).await,
+            None => Ok(()),
         }
     }
 
     /// Takes the usage of workers and tools since the last call. The time is zero, because the agent counts the time of
     /// the surrounding tool call.
     pub(crate) fn take_side_usage(&self, session: &str) -> TaskUsage {
-        let mut all = self.0.lock();
+        let mut all = self.0.sessions.lock();
         let state = all.get_mut(session);
         let side_usage = state.map(|state| std::mem::take(&mut state.side_usage));
         TaskUsage {
@@ -70,7 +101,7 @@ impl SessionBudget {
     /// Reserves budget for a worker's task: the worker's `own` limits, capped at half of the session's remaining
     /// budget, so that some is left for parallel and later tasks. `all` is the budget of a session whose agent has not
     /// set one.
-    pub(crate) fn reserve_half(
+    pub(crate) async fn reserve_half(
         &self,
         session: &str,
         all: AgentBudget,
@@ -92,13 +123,14 @@ impl SessionBudget {
                 || share.cost.is_some_and(|cost| cost <= 0.0);
             (!is_empty).then_some(share)
         })
+        .await
     }
 
     /// Reserves budget for one model request of a tool, with about `input` tokens sent and at most `max_output` tokens
     /// received. `price` is that of [`Model::estimate_price`](crate::Model::estimate_price). The reservation's
     /// `budget.answer_tokens` is the limit of the reply, which may be lower. `all` is the budget of a session whose agent
     /// has not set one.
-    pub fn reserve_question(
+    pub async fn reserve_question(
         &self,
         session: &str,
         all: AgentBudget,
@@ -127,39 +159,59 @@ impl SessionBudget {
                 ..all
             })
         })
+        .await
     }
 
     /// Reserves the part that `share` takes from the remaining budget. Fails if `share` returns `None`.
-    fn reserve(
+    async fn reserve(
         &self,
         session: &str,
         all: AgentBudget,
-        share: impl FnOnce(&AgentBudget) -> Option<AgentBudget>,
+        share: impl Fn(&AgentBudget) -> Option<AgentBudget> + Send + Sync,
     ) -> Result<BudgetReservation, ToolError> {
-        let mut states = self.0.lock();
-        let state = states
-            .entry(session.to_owned())
-            .or_insert_with(|| SessionBudgetState::new(all));
-        let Some(budget) = share(&state.left) else {
+        let budget = match self.0.shared.get() {
+            Some(shared) => shared.reserve(session, all, share).await?,
+            None => self.reserve_locally(session, all, share),
+        };
+        let Some(budget) = budget else {
             let message = "this session has reached a task limit of `agent` in the settings";
             let remedy = "raise the limits in `agent`, or start a new session".to_owned();
             return Err(ToolError::limit_exceeded(message).with_remedies([remedy]));
         };
-        let reserved = TaskUsage {
-            turns: budget.turns,
-            tool_calls: budget.tool_calls,
-            input_tokens: budget.tokens,
-            cost: budget.cost,
-            time_ms: u64::try_from(budget.time.as_millis()).unwrap_or(u64::MAX),
-            ..TaskUsage::default()
-        };
-        state.apply(&AgentBudget::NOTHING, &reserved);
         Ok(BudgetReservation {
             session_budget: self.clone(),
             session: session.to_owned(),
             budget,
             spent: TaskUsage::default(),
+            is_returned: false,
         })
+    }
+
+    fn reserve_locally(
+        &self,
+        session: &str,
+        all: AgentBudget,
+        share: impl Fn(&AgentBudget) -> Option<AgentBudget>,
+    ) -> Option<AgentBudget> {
+        let mut states = self.0.sessions.lock();
+        let state = states
+            .entry(session.to_owned())
+            .or_insert_with(|| SessionBudgetState::new(all));
+        let budget = share(&state.left)?;
+        state.apply(&AgentBudget::NOTHING, &as_usage(&budget));
+        Some(budget)
+    }
+}
+
+/// Returns the usage if a whole budget is used.
+fn as_usage(budget: &AgentBudget) -> TaskUsage {
+    TaskUsage {
+        turns: budget.turns,
+        tool_calls: budget.tool_calls,
+        input_tokens: budget.tokens,
+        cost: budget.cost,
+        time_ms: u64::try_from(budget.time.as_millis()).unwrap_or(u64::MAX),
+        ..TaskUsage::default()
     }
 }
 
@@ -201,11 +253,48 @@ impl BudgetReservation {
     }
 }
 
-impl Drop for BudgetReservation {
-    fn drop(&mut self) {
-        if let Some(state) = self.session_budget.0.lock().get_mut(&self.session) {
+impl BudgetReservation {
+    /// Returns the unused part, and waits until all processes know it. Dropping the reservation does not wait.
+    pub async fn finish(mut self) {
+        if let Some(returned) = self.give_back() {
+            returned.await;
+        }
+    }
+
+    /// Returns the unused part. The future has to be awaited if the usage is shared.
+    fn give_back(&mut self) -> Option<impl Future<Output = ()> + Send + 'static + use<>> {
+        if std::mem::replace(&mut self.is_returned, true) {
+            return None;
+        }
+        let budgets = &self.session_budget.0;
+        if let Some(state) = budgets.sessions.lock().get_mut(&self.session) {
             state.apply(&self.budget, &self.spent);
             state.side_usage.add(&self.spent);
+        }
+        budgets.shared.get()?;
+        let (budgets, session) = (Arc::clone(budgets), self.session.clone());
+        let (reserved, spent) = (as_usage(&self.budget), self.spent);
+        Some(async move {
+            let Some(shared) = budgets.shared.get() else {
+                return;
+            };
+            if let Err(error) = shared.replace(&session, &reserved, &spent).await {
+                tracing::warn!(%error, "an unused part of the budget of a session stays reserved");
+            }
+        })
+    }
+}
+
+impl Drop for BudgetReservation {
+    fn drop(&mut self) {
+        let Some(returned) = self.give_back() else {
+            return;
+        };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(returned)),
+            Err(error) => {
+                tracing::warn!(%error, "an unused part of the budget of a session stays reserved");
+            }
         }
     }
 }
@@ -223,16 +312,16 @@ mod tests {
         }
     }
 
-    #[test]
-    fn session_budget_is_shared_by_parallel_tasks() {
+    #[tokio::test]
+    async fn session_budget_is_shared_by_parallel_tasks() {
         let (session_budget, all) = (SessionBudget::default(), all());
         let half = |session: &str, own| session_budget.reserve_half(session, all, own);
-        let mut first = half("a", all).unwrap();
+        let mut first = half("a", all).await.unwrap();
         assert_eq!((first.budget.turns, first.budget.cost), (5, Some(0.5)));
-        let second = half("a", all).unwrap();
+        let second = half("a", all).await.unwrap();
         assert_eq!((second.budget.turns, second.budget.cost), (3, Some(0.25)));
         // Another session has its own budget.
-        assert_eq!(half("b", all).unwrap().budget.turns, 5);
+        assert_eq!(half("b", all).await.unwrap().budget.turns, 5);
         first.spent = TaskUsage {
             turns: 1,
             cost: Some(0.25),
@@ -240,33 +329,36 @@ mod tests {
         };
         drop(first);
         // Of 10 turns, one is used and three are reserved.
-        let third = half("a", all).unwrap();
+        let third = half("a", all).await.unwrap();
         assert_eq!((third.budget.turns, third.budget.cost), (3, Some(0.25)));
         let own = AgentBudget { turns: 1, ..all };
-        let taken: Vec<BudgetReservation> = (0..10).map_while(|_| half("a", own).ok()).collect();
+        let mut taken = Vec::new();
+        while let Ok(reservation) = half("a", own).await {
+            taken.push(reservation);
+        }
         assert_eq!(taken.len(), 3);
         assert_eq!(
-            half("a", own).err().unwrap().code,
+            half("a", own).await.err().unwrap().code,
             ToolErrorCode::LimitExceeded
         );
         drop(taken);
         assert!(
-            half("a", own).is_ok(),
+            half("a", own).await.is_ok(),
             "an unused reservation was not returned"
         );
     }
 
-    #[test]
-    fn session_budget_counts_agent_and_worker_usage() {
+    #[tokio::test]
+    async fn session_budget_counts_agent_and_worker_usage() {
         let (session_budget, all) = (SessionBudget::default(), all());
-        session_budget.open("a", all);
+        session_budget.open("a", all).await.unwrap();
         let own = TaskUsage {
             turns: 4,
             cost: Some(0.5),
             ..TaskUsage::default()
         };
-        session_budget.deduct("a", &own);
-        let mut worker = session_budget.reserve_half("a", all, all).unwrap();
+        session_budget.deduct("a", &own).await.unwrap();
+        let mut worker = session_budget.reserve_half("a", all, all).await.unwrap();
         assert_eq!((worker.budget.turns, worker.budget.cost), (3, Some(0.25)));
         worker.spent = TaskUsage {
             turns: 2,
@@ -287,19 +379,20 @@ mod tests {
             "the usage was taken twice"
         );
         // The provider counted more tokens than were left, so nothing is left now.
-        assert!(session_budget.reserve_half("a", all, all).is_err());
+        assert!(session_budget.reserve_half("a", all, all).await.is_err());
         assert!(
             session_budget
                 .reserve_question("a", all, None, 10, 100)
+                .await
                 .is_err()
         );
         // The next task sets a new budget.
-        session_budget.open("a", all);
-        assert!(session_budget.reserve_half("a", all, all).is_ok());
+        session_budget.open("a", all).await.unwrap();
+        assert!(session_budget.reserve_half("a", all, all).await.is_ok());
     }
 
-    #[test]
-    fn session_budget_question_returns_unused_tokens() {
+    #[tokio::test]
+    async fn session_budget_question_returns_unused_tokens() {
         let session_budget = SessionBudget::default();
         let all = AgentBudget {
             tokens: 1_000,
@@ -310,21 +403,77 @@ mod tests {
         let price = Some(TokenPrice::new(1.0, 10.0));
         let ask =
             |input, max_output| session_budget.reserve_question("a", all, price, input, max_output);
-        let mut first = ask(100, 5_000).unwrap();
+        let mut first = ask(100, 5_000).await.unwrap();
         assert_eq!(
             (first.budget.answer_tokens, first.budget.tokens),
             (500, 600)
         );
-        let beside = ask(100, 5_000).unwrap();
+        let beside = ask(100, 5_000).await.unwrap();
         assert_eq!(beside.budget.answer_tokens, 300);
-        assert!(ask(100, 5_000).is_err());
+        assert!(ask(100, 5_000).await.is_err());
         first
             .spent
             .add_reply(TokenUsage::new(100, 20), price, Duration::ZERO);
         drop((first, beside));
         assert_eq!(session_budget.take_side_usage("a").tokens(), 120);
-        assert_eq!(ask(100, 5_000).unwrap().budget.answer_tokens, 500);
-        assert_eq!(ask(800, 5_000).unwrap().budget.answer_tokens, 80);
-        assert!(ask(880, 5_000).is_err());
+        assert_eq!(ask(100, 5_000).await.unwrap().budget.answer_tokens, 500);
+        assert_eq!(ask(800, 5_000).await.unwrap().budget.answer_tokens, 80);
+        assert!(ask(880, 5_000).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn session_budget_holds_for_all_processes_together() {
+        let state: SharedStateHandle = Arc::new(mimir_core::memory_state::MemoryState::default());
+        let process = || {
+            let session_budget = SessionBudget::default();
+            session_budget.share(Arc::clone(&state));
+            session_budget
+        };
+        let processes = [process(), process()];
+        let all = AgentBudget {
+            turns: 100,
+            tokens: 10_000_000,
+            answer_tokens: 10_000,
+            ..all()
+        };
+        let is_close = |cost: Option<f64>, expected: f64| (cost.unwrap() - expected).abs() < 1e-3;
+        // Each question costs 0.1 for its input and reserves 0.1 for its answer.
+        let price = Some(TokenPrice::new(1.0, 10.0));
+        let ask = |process: usize, session: &'static str| {
+            processes[process].reserve_question(session, all, price, 100_000, 10_000)
+        };
+        let asking = (0..20).map(|number| async move { ask(number % 2, "a").await.ok() });
+        let mut taken: Vec<BudgetReservation> = futures::future::join_all(asking)
+            .await
+            .into_iter()
+            .flatten()
+            .collect();
+        let reserved: f64 = taken.iter().filter_map(|taken| taken.budget.cost).sum();
+        assert!((0.9..=1.0 + 1e-9).contains(&reserved), "{reserved}");
+        let error = ask(1, "a").await.err().unwrap();
+        assert_eq!(error.code, ToolErrorCode::LimitExceeded);
+        assert!(error.message.contains("a task limit of `agent`"));
+        assert!(ask(1, "b").await.is_ok(), "another session is limited");
+        // What one process returns, the other one can use.
+        let mut first = taken.remove(0);
+        first.record_usage(TokenUsage::new(100_000, 0), price, Duration::ZERO);
+        first.finish().await;
+        for process in [1, 0] {
+            let next = ask(process, "a").await;
+            assert!(next.is_err(), "the rest does not pay for an answer");
+        }
+        for reservation in taken {
+            reservation.finish().await;
+        }
+        let half = processes[1].reserve_half("a", all, all).await.unwrap();
+        assert!(is_close(half.budget.cost, 0.45));
+        // A process that ends without a word leaves its part reserved.
+        std::mem::forget(half);
+        let half = processes[0].reserve_half("a", all, all).await.unwrap();
+        assert!(is_close(half.budget.cost, 0.225));
+        // The next task of the session's agent sets a new budget.
+        processes[0].open("a", all).await.unwrap();
+        let half = processes[1].reserve_half("a", all, all).await.unwrap();
+        assert!(is_close(half.budget.cost, 0.5));
     }
 }

@@ -202,11 +202,11 @@ impl WorkerCall {
         }
         let setup = self.registry.agent_setup(&worker)?;
         let session = call.context().session_id.clone();
-        let reservation = self.session_budget.reserve_half(
-            &session,
-            setup.budget,
-            worker.budget(setup.budget),
-        )?;
+        let own_limits = worker.budget(setup.budget);
+        let reservation = self
+            .session_budget
+            .reserve_half(&session, setup.budget, own_limits)
+            .await?;
         let own_budget = SessionBudget::default();
         let nested = Arc::new(Self {
             registry: Arc::clone(&self.registry),

@@ -91,6 +91,7 @@ async fn budget_includes_usage_of_other_session_tasks() {
         let budget = test.agent.budget;
         let mut share = session_budget
             .reserve_question("talk-1", budget, None, 400, 100)
+            .await
             .unwrap();
         let sent = TokenUsage::new(400, 0);
         share.record_usage(sent, None, std::time::Duration::ZERO);
@@ -108,6 +109,7 @@ async fn budget_includes_usage_of_other_session_tasks() {
         assert!(
             session_budget
                 .reserve_question("talk-1", budget, None, 400, 100)
+                .await
                 .is_err()
         );
     }

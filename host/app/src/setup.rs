@@ -214,6 +214,7 @@ impl HostSetup {
     /// Uses the approvals, grants, audit log and switch of a cluster from now on.
     #[must_use]
     pub fn in_cluster(mut self, cluster: Arc<ClusterMembership>) -> Self {
+        self.budget.share(Arc::clone(cluster.state()));
         self.cluster = Some(cluster);
         self
     }

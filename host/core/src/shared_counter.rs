@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::shared_state::{SharedStateError, SharedStateHandle, StateArea, StateKey};
+use crate::shared_state::{SharedState, SharedStateError, SharedStateHandle, StateArea, StateKey};
 
-/// Maximum number of attempts to change a counter that other processes change at the same time.
+/// Maximum number of attempts to change a value that other processes change at the same time.
 const ATTEMPTS_MAX: usize = 256;
 
 /// A number with an upper limit in the shared state, in the unit of its users, such as a millionth of a currency unit.
@@ -54,38 +54,16 @@ impl SharedCounter {
     }
 
     /// Replaces the value. Returns false if `change` returns `None`.
-    async fn change(&self, change: impl Fn(u64) -> Option<u64>) -> Result<bool, SharedStateError> {
-        for _ in 0..ATTEMPTS_MAX {
-            let entry = self.state.get(StateArea::Limits, &self.key).await?;
-            let value = entry
-                .as_ref()
-                .map_or(Ok(0), |entry| self.decode(&entry.value))?;
-            let Some(value) = change(value) else {
-                return Ok(false);
-            };
-            let value = value.to_string().into_bytes();
-            let written = match entry {
-                Some(entry) => {
-                    let (area, revision) = (StateArea::Limits, entry.revision);
-                    let update = self
-                        .state
-                        .update(area, &self.key, value, revision, self.lifetime);
-                    update.await
-                }
-                None => {
-                    let create =
-                        self.state
-                            .create(StateArea::Limits, &self.key, value, self.lifetime);
-                    create.await
-                }
-            };
-            match written {
-                Ok(_) => return Ok(true),
-                Err(SharedStateError::Conflict) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(SharedStateError::Conflict)
+    async fn change(
+        &self,
+        change: impl Fn(u64) -> Option<u64> + Send,
+    ) -> Result<bool, SharedStateError> {
+        let change = move |value: Option<&[u8]>| {
+            let value = value.map_or(Ok(0), |value| self.decode(value))?;
+            Ok(change(value).map(|value| value.to_string().into_bytes()))
+        };
+        let area = StateArea::Limits;
+        change_value(&*self.state, area, &self.key, self.lifetime, change).await
     }
 
     fn decode(&self, value: &[u8]) -> Result<u64, SharedStateError> {
@@ -96,6 +74,37 @@ impl SharedCounter {
                 text: format!("the value of `{}` is not a number", self.key),
             })
     }
+}
+
+/// Replaces a value that other processes may change at the same time. `change` gets the value, and returns the new one
+/// or `None` to leave it as it is; it is called again if another process was faster. Returns true if the value was
+/// replaced.
+pub async fn change_value(
+    state: &dyn SharedState,
+    area: StateArea,
+    key: &StateKey,
+    lifetime: Option<Duration>,
+    mut change: impl FnMut(Option<&[u8]>) -> Result<Option<Vec<u8>>, SharedStateError> + Send,
+) -> Result<bool, SharedStateError> {
+    for _ in 0..ATTEMPTS_MAX {
+        let entry = state.get(area, key).await?;
+        let Some(value) = change(entry.as_ref().map(|entry| entry.value.as_slice()))? else {
+            return Ok(false);
+        };
+        let written = match entry {
+            Some(entry) => {
+                let update = state.update(area, key, value, entry.revision, lifetime);
+                update.await
+            }
+            None => state.create(area, key, value, lifetime).await,
+        };
+        match written {
+            Ok(_) => return Ok(true),
+            Err(SharedStateError::Conflict) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(SharedStateError::Conflict)
 }
 
 #[cfg(test)]

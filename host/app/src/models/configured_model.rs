@@ -80,7 +80,7 @@ impl LanguageModel for ConfiguredModel {
                 input,
                 max_tokens.into(),
             );
-            let mut reservation = reservation?;
+            let mut reservation = reservation.await?;
             let request = ModelRequest {
                 system: SYSTEM,
                 messages: &messages,
@@ -99,6 +99,7 @@ impl LanguageModel for ConfiguredModel {
             let estimate = TokenUsage::new(input, tokens(&reply.text));
             let usage = reply.usage.unwrap_or(estimate);
             reservation.record_usage(usage, *price, start.elapsed());
+            reservation.finish().await;
             Ok(reply.text)
         })
     }
