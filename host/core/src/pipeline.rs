@@ -429,6 +429,22 @@ impl Pipeline {
         }
     }
 
+    /// Returns a check that carries out the order to stop all calls, if there is one. Call it at intervals in processes
+    /// with background commands, since they may get no further calls. It returns false once the pipeline was dropped.
+    pub fn stop_check(&self) -> impl Fn() -> bool + Send + Sync + use<> {
+        let pipeline = Arc::downgrade(&self.0);
+        move || {
+            let Some(pipeline) = pipeline.upgrade().map(Self) else {
+                return false;
+            };
+            let connections = pipeline.0.connections.get();
+            if let Some(notice) = connections.and_then(|connections| connections.switch.stopped()) {
+                pipeline.enforce_stop(&notice);
+            }
+            true
+        }
+    }
+
     /// Returns true if the call may run a second time without further effect: its tool changes nothing or is idempotent,
     /// according to a source that is trusted.
     pub fn may_run_again(&self, call: &Call) -> bool {
@@ -491,11 +507,13 @@ impl StageContext<'_> {
         self.pipeline.0.connections.get()?.state.as_ref()
     }
 
-    /// Merges what other processes know of a session into the session of this process.
-    async fn load_session(&self, id: &str) -> Result<(), ToolError> {
+    /// Merges what other processes know of a session into the session of this process. Fails at once if the call could not
+    /// be recorded either.
+    async fn load_session(&self, id: &str, recorder: &CallRecorder) -> Result<(), ToolError> {
         let Some(state) = self.shared_state() else {
             return Ok(());
         };
+        recorder.check_ready()?;
         let session = self.sessions.get(id);
         let now = self.ports.clock.now();
         // On the heap: most pipelines have no shared state.
@@ -519,7 +537,8 @@ impl StageContext<'_> {
         call: Call,
         recorder: &mut CallRecorder,
     ) -> Result<CallExplanation, ToolError> {
-        self.load_session(&call.context.session_id).await?;
+        self.load_session(&call.context.session_id, recorder)
+            .await?;
         let checked = validate::validate(self, call, recorder)?;
         let judgement = decide::evaluate(self, &checked).await?;
         let evaluation = judgement.evaluation;
@@ -540,7 +559,8 @@ impl StageContext<'_> {
         recorder: &mut CallRecorder,
     ) -> Result<CompletedRun, ToolError> {
         recorder.check_redactor(&call, &self.snapshot.registry)?;
-        self.load_session(&call.context.session_id).await?;
+        self.load_session(&call.context.session_id, recorder)
+            .await?;
         for _ in 0..EDITS_MAX {
             let checked = validate::validate(self, call, recorder)?;
             let ruled = decide::decide(self, checked, recorder).await?;

@@ -363,3 +363,20 @@ async fn kill_switch_refuses_effects_of_running_calls() {
     assert_eq!(events[0]["event"], "effect");
     assert_eq!(events[0]["code"], "UNAVAILABLE");
 }
+
+#[tokio::test]
+async fn stop_is_carried_out_without_a_call() {
+    let (bench, switch) = switched(Vec::new());
+    let check = bench.pipeline.stop_check();
+    bench.pipeline.0.sessions.get("one");
+    assert!(check());
+    switch.stop();
+    let given = switch.stopped().unwrap().at_ms;
+    assert!(check());
+    let again = bench.pipeline.0.sessions.begin_stop(given);
+    assert!(again.is_empty(), "carried out already");
+    switch.start();
+    assert!(check());
+    drop(bench);
+    assert!(!check(), "the pipeline was dropped");
+}
