@@ -190,6 +190,9 @@ async fn secret_leak_in_a_tool_command_is_denied() {
         let outcome = bench.pipeline.call(call("sample", json!({}))).await;
         let expected = refused.then_some(ToolErrorCode::PolicyDenied);
         assert_eq!(code(&outcome), expected, "{}", outcome.text());
+        // The secret is a canary.
+        let alarm: &[&str] = if refused { &["command"] } else { &[] };
+        assert_eq!(alarms(&bench), alarm);
     }
 }
 

@@ -77,7 +77,11 @@ fn room(tools: Vec<Tool>, answer: ApprovalAnswer) -> Room {
     let ports = PipelinePorts {
         approver: approver.clone(),
         approval_store: Arc::new(NoApprovalStore),
-        vault: Arc::new(Redactor::new().with_values([("KEY", "hunter2-value")])),
+        vault: Arc::new(
+            Redactor::new()
+                .with_values([("KEY", "hunter2-value"), ("CANARY", "planted-value-7")])
+                .with_canaries(["CANARY".to_owned()]),
+        ),
         audit: audit.clone(),
         clock: Arc::new(Std),
         runner: Arc::new(NoCommandRunner),
@@ -145,6 +149,28 @@ async fn model_request_with_secret_or_long_prompt_is_denied() {
         let room = room(vec![asker(true, prompt)], ApprovalAnswer::Once);
         assert_eq!(code(&room.ask(1).await), Some(expected));
         assert!(room.said.0.lock().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn canary_in_a_model_request_raises_an_alarm() {
+    for (prompt, is_alarm) in [("it is hunter2-value", false), ("planted-value-7?", true)] {
+        let room = room(vec![asker(true, prompt)], ApprovalAnswer::Once);
+        let outcome = room.ask(1).await;
+        assert_eq!(code(&outcome), Some(ToolErrorCode::PolicyDenied));
+        assert!(room.said.0.lock().is_empty());
+        let events = room.bench.audit.events.lock();
+        let mut alarms = events.iter().filter(|event| event["event"] == "canary");
+        let alarm = alarms.next();
+        assert_eq!(alarm.is_some(), is_alarm, "{prompt}");
+        if let Some(alarm) = alarm {
+            assert_eq!(
+                (&alarm["subject"], &alarm["direction"]),
+                (&json!("CANARY"), &json!("prompt"))
+            );
+        }
+        assert!(alarms.next().is_none());
+        assert!(!format!("{events:?}").contains("planted-value-7"));
     }
 }
 
