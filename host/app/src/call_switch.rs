@@ -12,8 +12,9 @@ use mimir_core::call_switch::{CallSwitch, NoCallSwitch, StopNotice};
 use mimir_core::shared_state::{
     SharedState, SharedStateError, SharedStateHandle, StateArea, StateEntry, StateKey,
 };
-use mimir_core::{BoxFuture, ToolError};
+use mimir_core::{BoxFuture, Pipeline, ToolError};
 use parking_lot::Mutex;
+use tokio::time::MissedTickBehavior;
 
 use crate::file_error::file_error;
 use crate::private_files::{self, FileReaders, OwnerOnly};
@@ -25,6 +26,9 @@ const FILE_NAME: &str = "stop.json";
 
 /// Interval at which running calls look for the file.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Interval at which background commands are killed after an order.
+const ENFORCE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The file with the order to refuse all calls of this user on this machine.
 #[derive(Debug, Clone)]
@@ -142,6 +146,28 @@ impl CallSwitch for FileCallSwitch {
             }
         })
     }
+}
+
+/// Kills the background commands of a pipeline after each order to stop all calls, also if no further call arrives. Ends
+/// with the pipeline.
+pub(crate) fn enforce_stops(pipeline: &Pipeline) {
+    // Without a runtime there are no background commands.
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+        return;
+    };
+    let check = pipeline.stop_check();
+    runtime.spawn(async move {
+        let mut interval = tokio::time::interval(ENFORCE_INTERVAL);
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // The first tick is immediate.
+        interval.tick().await;
+        loop {
+            interval.tick().await;
+            if !check() {
+                return;
+            }
+        }
+    });
 }
 
 /// The key of the order in the area of commands to all processes.

@@ -186,6 +186,20 @@ impl NodeDeployment {
         self.mirror.report_as(Arc::new(move || node.id()));
     }
 
+    /// Completes when a deployment is in force for the first time, if none was when this process started. The process then
+    /// has to start again, because its settings and tools come from another folder.
+    pub fn first_published(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut changes = self.mirror.changes();
+        let had_deployment = self.mirror.root().is_some();
+        async move {
+            let is_in_force =
+                |change: &MirrorChange| matches!(change, MirrorChange::InForce { .. });
+            if had_deployment || changes.wait_for(is_in_force).await.is_err() {
+                std::future::pending().await
+            }
+        }
+    }
+
     /// Returns a receiver of new deployments.
     pub fn changes(&self) -> watch::Receiver<MirrorChange> {
         self.mirror.changes()

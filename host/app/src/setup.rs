@@ -25,7 +25,7 @@ use mimir_wasm::{HostOptions, SystemClock, WasmHost};
 use crate::approval_store::{UserApprovalStore, user_state_path};
 use crate::audit_watermark::{AuditWatermark, ConfigFileChange};
 use crate::browser;
-use crate::call_switch::user_switch;
+use crate::call_switch::{self, user_switch};
 use crate::cluster::ClusterMembership;
 use crate::code_embeddings::GuardedEmbeddings;
 use crate::interface::{self, warn};
@@ -452,6 +452,7 @@ impl HostSetup {
             state,
             remote,
         });
+        call_switch::enforce_stops(&pipeline);
         pipeline
     }
 

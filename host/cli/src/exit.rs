@@ -22,6 +22,8 @@ pub enum ExitReason {
     Interrupted,
     /// Terminated; 128 + SIGTERM.
     Terminated,
+    /// The program starts again with the same arguments. Where that is not possible, it fails.
+    Restart,
 }
 
 impl ExitReason {
@@ -34,7 +36,7 @@ impl ExitReason {
     pub const fn number(self) -> u8 {
         match self {
             ExitReason::Done => 0,
-            ExitReason::Failed => 1,
+            ExitReason::Failed | ExitReason::Restart => 1,
             ExitReason::Usage => 2,
             ExitReason::Refused => 3,
             ExitReason::Limit => 4,

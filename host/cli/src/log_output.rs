@@ -32,6 +32,9 @@ static FORMAT: OnceLock<LogFormat> = OnceLock::new();
 /// The MCP library logs messages as received, including secrets. mimir itself reports what matters, with secrets masked.
 const UNMASKED: &str = "rmcp";
 
+/// The NATS library reports faults as events, too, of which mimir writes messages of its own.
+const REPORTED_ELSEWHERE: &str = "async_nats";
+
 /// Targets whose messages are not exported, because exporting them could cause further ones.
 const NOT_EXPORTED: [&str; 8] = [
     "mimir_telemetry",
@@ -68,7 +71,8 @@ pub fn set_up_logging(format: Option<LogFormat>) {
         _ => {
             let filter = Targets::new()
                 .with_default(LevelFilter::WARN)
-                .with_target(UNMASKED, LevelFilter::OFF);
+                .with_target(UNMASKED, LevelFilter::OFF)
+                .with_target(REPORTED_ELSEWHERE, LevelFilter::OFF);
             tracing_subscriber::registry()
                 .with(StderrLayer::new(format, false))
                 .with(ExportLayer)

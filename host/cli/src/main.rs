@@ -11,6 +11,7 @@ mod commands;
 mod exit;
 mod log_output;
 mod output;
+mod restart;
 mod sdk;
 mod serve;
 mod terminal;
@@ -57,7 +58,14 @@ fn main() -> ExitCode {
         output::workspace_option::set_named_workspace(named);
     }
     let printer = args.globals.printer();
-    let exit = finish(printer, run(args));
+    let result = match run(args) {
+        Ok(ExitReason::Restart) => {
+            output::stderr_queue::flush();
+            Err(restart::restart())
+        }
+        result => result,
+    };
+    let exit = finish(printer, result);
     output::stderr_queue::flush();
     exit.into()
 }

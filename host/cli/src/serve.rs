@@ -8,6 +8,6 @@ mod token;
 
 pub use listener::listen;
 pub use metrics::server_metrics;
-pub use replica::{ServerReplica, describe_node};
+pub use replica::{ServerReplica, connect_to_join, describe_node, restart_to_use};
 pub use streams::StdioStreams;
 pub use token::{ServeToken, load_or_create};

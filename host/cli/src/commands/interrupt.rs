@@ -1,7 +1,8 @@
 //! Signals that end a command.
 
-#[cfg(unix)]
-use std::task::Poll;
+use std::task::{Context, Poll};
+
+use mimir_core::BoxFuture;
 
 use crate::exit::ExitReason;
 
@@ -11,6 +12,8 @@ pub struct InterruptListener {
     signals: Vec<(tokio::signal::unix::Signal, ExitReason)>,
     #[cfg(windows)]
     ctrl_c: Option<tokio::signal::windows::CtrlC>,
+    /// Completes when the program has to start again.
+    restart: Option<BoxFuture<'static, ()>>,
 }
 
 impl InterruptListener {
@@ -28,6 +31,7 @@ impl InterruptListener {
         let signals = signals.filter_map(|(kind, reason)| Some((signal(kind).ok()?, reason)));
         Self {
             signals: signals.collect(),
+            restart: None,
         }
     }
 
@@ -36,32 +40,49 @@ impl InterruptListener {
     pub fn install() -> Self {
         Self {
             ctrl_c: tokio::signal::windows::ctrl_c().ok(),
+            restart: None,
         }
     }
 
-    /// Waits for a signal, and returns the reason to exit with. A signal that arrived since the installation counts.
-    #[cfg(unix)]
+    /// Also ends the command when `restart` completes, so that the program starts again.
+    #[must_use]
+    pub fn with_restart(mut self, restart: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.restart = Some(Box::pin(restart));
+        self
+    }
+
+    /// Waits for a signal or the restart, and returns the reason to exit with. A signal that arrived since the installation
+    /// counts.
     pub async fn wait(&mut self) -> ExitReason {
         std::future::poll_fn(|context| {
-            for (signal, reason) in &mut self.signals {
-                if signal.poll_recv(context).is_ready() {
-                    return Poll::Ready(*reason);
-                }
+            if let Poll::Ready(signal) = self.poll_signal(context) {
+                return Poll::Ready(signal);
+            }
+            let restart = self.restart.as_mut();
+            if restart.is_some_and(|restart| restart.as_mut().poll(context).is_ready()) {
+                self.restart = None;
+                return Poll::Ready(ExitReason::Restart);
             }
             Poll::Pending
         })
         .await
     }
 
-    /// Waits for Ctrl-C, and returns the reason to exit with.
-    #[cfg(windows)]
-    pub async fn wait(&mut self) -> ExitReason {
-        match &mut self.ctrl_c {
-            Some(ctrl_c) => {
-                ctrl_c.recv().await;
-                ExitReason::Interrupted
+    #[cfg(unix)]
+    fn poll_signal(&mut self, context: &mut Context<'_>) -> Poll<ExitReason> {
+        for (signal, reason) in &mut self.signals {
+            if signal.poll_recv(context).is_ready() {
+                return Poll::Ready(*reason);
             }
-            None => std::future::pending().await,
+        }
+        Poll::Pending
+    }
+
+    #[cfg(windows)]
+    fn poll_signal(&mut self, context: &mut Context<'_>) -> Poll<ExitReason> {
+        match &mut self.ctrl_c {
+            Some(ctrl_c) => ctrl_c.poll_recv(context).map(|_| ExitReason::Interrupted),
+            None => Poll::Pending,
         }
     }
 }

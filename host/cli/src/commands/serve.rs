@@ -128,6 +128,9 @@ async fn http(
     stderr_queue::detach_stderr();
     let setup = find_setup(globals, &args).await?.with_metrics();
     let (setup, replica) = ServerReplica::join(setup, &args.replica).await?;
+    if let Some(replica) = &replica {
+        interrupts = interrupts.with_restart(replica.restart_required());
+    }
     let drain_timeout = args.replica.drain_timeout;
     let refresh = spawn_refresh(&setup);
     if args.issuer.is_none() && !setup.settings.config.roles.is_empty() {

@@ -13,7 +13,7 @@ use mimir_cluster::{CallRunner, CallWorker, JobRunner, NodeDescription, NodeRole
 use crate::args::{GlobalOptions, WorkerArgs};
 use crate::exit::{CommandResult, ExitReason};
 use crate::output::{note, stderr_queue};
-use crate::serve::describe_node;
+use crate::serve::{connect_to_join, describe_node, restart_to_use};
 use crate::terminal::remote_approver;
 
 use super::interrupt::InterruptListener;
@@ -23,9 +23,9 @@ const CALLS_PER_CPU: u32 = 4;
 
 /// Runs the calls of the cluster's servers until the process is stopped.
 pub async fn run(globals: &GlobalOptions, args: WorkerArgs) -> CommandResult {
-    let mut interrupts = InterruptListener::install();
+    let interrupts = InterruptListener::install();
     stderr_queue::detach_stderr();
-    let connection = cluster::connect(args.cluster.require_connection()?).await?;
+    let connection = connect_to_join(args.cluster.require_connection()?).await?;
     let setup = HostSetup::find_with_bundles(globals.workspace.as_deref(), false).await?;
     let name = cluster::workspace_name(&setup.workspace, args.workspace_name.as_deref());
     let (setup, deployment) = NodeDeployment::for_setup(&connection, &name, setup).await?;
@@ -38,6 +38,8 @@ pub async fn run(globals: &GlobalOptions, args: WorkerArgs) -> CommandResult {
     let joined = ClusterMembership::join_with(connection, description.clone(), &setup.user_dirs);
     let membership = Arc::new(joined.await?);
     deployment.report_as(membership.node());
+    let mut interrupts =
+        interrupts.with_restart(restart_to_use(&deployment, membership.workspace()));
     let setup = setup.in_cluster(Arc::clone(&membership));
     // All tools are compiled before the first call.
     let mut live = tokio::select! {

@@ -10,7 +10,8 @@ use mimir::process_identity::machine_name;
 use mimir::setup::HostSetup;
 use mimir::workspace_facts::workspace_facts;
 use mimir_cluster::{
-    NatsPeers, NodeDescription, NodeRole, NodeWorkspace, PoolOptions, RemoteTools, WorkerPool,
+    ClusterConnection, ConnectionOptions, NatsPeers, NodeDescription, NodeRole, NodeWorkspace,
+    PoolOptions, RemoteTools, WorkerPool,
 };
 use mimir_core::config::WorkerRoutes;
 use mimir_core::pipeline::PipelineSnapshot;
@@ -35,11 +36,21 @@ pub struct ServerReplica {
     /// The labels that tools need.
     routes: Arc<RwLock<WorkerRoutes>>,
     /// Follows the published deployment while the server runs.
-    _deployment: Arc<NodeDeployment>,
+    deployment: Arc<NodeDeployment>,
 }
 
 fn worker_routes(setup: &HostSetup) -> WorkerRoutes {
     WorkerRoutes::new(setup.settings.config.cluster.as_ref())
+}
+
+/// Connects to a cluster in order to join it, and says so if its streams are not ready yet.
+pub async fn connect_to_join(options: ConnectionOptions) -> CommandResult<ClusterConnection> {
+    let connected = cluster::connect_to_join(options, || {
+        note(format_args!(
+            "waiting for the streams of the cluster: its servers may have just started"
+        ));
+    });
+    Ok(connected.await?)
 }
 
 /// Returns the description of this process for a cluster, without labels, capacity and tools.
@@ -59,6 +70,22 @@ pub fn describe_node(setup: &HostSetup, role: NodeRole, name: Option<&str>) -> N
     }
 }
 
+/// Completes when the first deployment of the workspace is published, if none was when this process started.
+pub fn restart_to_use(
+    deployment: &NodeDeployment,
+    workspace: &str,
+) -> impl Future<Output = ()> + Send + use<> {
+    let published = deployment.first_published();
+    let workspace = workspace.to_owned();
+    async move {
+        published.await;
+        note(format_args!(
+            "a deployment of the workspace `{}` was published for the first time: this process ends its calls and starts again to use it",
+            mimir_core::text::visible(&workspace)
+        ));
+    }
+}
+
 impl ServerReplica {
     /// Joins the cluster that the options name, if they do. Returns the setup for the server.
     pub async fn join(
@@ -75,7 +102,7 @@ impl ServerReplica {
                 "{option} needs a cluster: name its servers with --nats URL, or set MIMIR_NATS"
             )));
         };
-        let connection = cluster::connect(options).await?;
+        let connection = connect_to_join(options).await?;
         let name = workspace_name(&setup.workspace, args.workspace_name.as_deref());
         let (setup, deployment) = NodeDeployment::for_setup(&connection, &name, setup).await?;
         let description = describe_node(&setup, NodeRole::Front, args.workspace_name.as_deref());
@@ -89,7 +116,7 @@ impl ServerReplica {
                 membership,
                 pool: None,
                 routes: Arc::default(),
-                _deployment: deployment,
+                deployment,
             };
             replica.announce("runs its calls itself");
             return Ok((setup, Some(replica)));
@@ -109,7 +136,7 @@ impl ServerReplica {
             pool: Some(pool.map_err(cluster_error)?),
             membership,
             routes,
-            _deployment: deployment,
+            deployment,
         };
         replica.announce("runs its calls on workers");
         replica.wait_for_tools().await;
@@ -137,6 +164,11 @@ impl ServerReplica {
             self.membership.workspace(),
             self.membership.connection().servers()
         ));
+    }
+
+    /// Completes when this process has to start again.
+    pub fn restart_required(&self) -> impl Future<Output = ()> + Send + use<> {
+        restart_to_use(&self.deployment, self.membership.workspace())
     }
 
     /// Returns the pool, for the pipeline.

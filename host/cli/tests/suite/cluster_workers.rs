@@ -339,3 +339,47 @@ fn terminated_worker_finishes_its_call() {
     assert_eq!(first.wait(), Some(0));
     assert_eq!(deployment.effects(), 2);
 }
+
+/// Returns the deployment that the only node of a cluster uses.
+fn used_deployment(home: &Path, url: &str) -> Option<u64> {
+    let (code, out, error) = kit::run(home, &["cluster", "status", "--json", "--nats", url]);
+    assert_eq!(code, 0, "{error}");
+    let status: Value = serde_json::from_str(&out).unwrap();
+    status["nodes"][0]["deployment"]["revision"].as_u64()
+}
+
+#[test]
+#[ignore = "needs nats-server"]
+fn worker_starts_again_to_use_the_first_published_deployment() {
+    let mut deployment = Deployment::start();
+    let mut worker = deployment.worker(&[]);
+    let url = deployment.nats.url();
+    let admin = home_in(&deployment.folder, "admin");
+    let project = admin.join("project");
+    fs::create_dir_all(project.join(".mimir")).unwrap();
+    let publish = |settings: &str| {
+        fs::write(project.join(".mimir/config.yml"), settings).unwrap();
+        let folder = project.display().to_string();
+        let fixed = ["cluster", "publish", &folder, "--workspace-name", "main"];
+        let options = ["--nats", &url, "--yes", "--json"];
+        let (code, out, error) = kit::run(&admin, &[&fixed[..], &options[..]].concat());
+        assert_eq!(code, 0, "{out}{error}");
+        let published: Value = serde_json::from_str(&out).unwrap();
+        published["revision"].as_u64().unwrap()
+    };
+    for denied in ["write_file", "read_file"] {
+        let revision = publish(&format!("tools:\n  {denied}: {{approval: deny}}\n"));
+        eventually("the worker uses the deployment", || {
+            used_deployment(&admin, &url) == Some(revision)
+        });
+    }
+    let ended = worker.0.try_wait().unwrap();
+    assert!(
+        ended.is_none(),
+        "the process has started itself again: {ended:?}"
+    );
+    let serving = deployment.serve("");
+    let refused = call(&serving, "read_file", json!({"path": "notes.md"}));
+    let refused = refused.to_string();
+    assert!(refused.contains("POLICY_DENIED"), "{refused}");
+}
