@@ -1,7 +1,7 @@
 //! Workers and servers of clients in one process, each with a connection of its own.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use mimir_cluster::{
@@ -120,6 +120,7 @@ impl Worker {
 
     /// Ends everything of this process that others could notice, without a word.
     pub fn lose(mut self) {
+        self.runner.is_lost.store(true, Ordering::Relaxed);
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -257,14 +258,26 @@ pub struct FakeRunner {
     pub runs: AtomicU32,
     pub writes: AtomicU32,
     pub dropped: AtomicU32,
+    /// True if nothing is recorded any more.
+    is_lost: AtomicBool,
 }
 
-struct DropCounter<'a>(Option<&'a AtomicU32>);
+/// Records a run that is dropped before its end, and counts it.
+struct DropRecorder<'a> {
+    runner: &'a FakeRunner,
+    event: Option<AuditEvent>,
+}
 
-impl Drop for DropCounter<'_> {
+impl Drop for DropRecorder<'_> {
     fn drop(&mut self) {
-        if let Some(count) = self.0 {
-            count.fetch_add(1, Ordering::Relaxed);
+        if let Some(mut event) = self.event.take() {
+            event.ok = false;
+            event.code = Some(ToolErrorCode::Cancelled);
+            self.runner.dropped.fetch_add(1, Ordering::Relaxed);
+            if !self.runner.is_lost.load(Ordering::Relaxed) {
+                // The line is handed to the log before the future is returned.
+                drop(self.runner.audit.record_with_others(&event));
+            }
         }
     }
 }
@@ -277,6 +290,7 @@ impl FakeRunner {
             runs: AtomicU32::new(0),
             writes: AtomicU32::new(0),
             dropped: AtomicU32::new(0),
+            is_lost: AtomicBool::new(false),
         }
     }
 
@@ -355,9 +369,12 @@ impl CallRunner for FakeRunner {
                 self.audit.announce(&event).await.unwrap();
             }
             self.runs.fetch_add(1, Ordering::Relaxed);
-            let mut drops = DropCounter(Some(&self.dropped));
+            let mut drops = DropRecorder {
+                runner: self,
+                event: Some(event.clone()),
+            };
             let mut message = self.execute(&call, role).await;
-            drops.0 = None;
+            drops.event = None;
             if call.tool == "write" {
                 self.writes.fetch_add(1, Ordering::Relaxed);
             }

@@ -21,6 +21,7 @@ mod kit;
 #[path = "../../../../tests/kit/nats_server.rs"]
 #[expect(dead_code, reason = "other tests stop and start the server")]
 mod nats_server;
+mod outages;
 
 use kit::{Front, TestObserver, Worker, call, read_audit};
 use nats_server::NatsServer;
