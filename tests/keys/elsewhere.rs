@@ -288,6 +288,11 @@ const SHOWN: &[Shown] = &[
         "telemetry_exports_calls_without_content",
     ),
     (
+        "telemetry.propagateTo",
+        "host/core/src/pipeline/tests/traces.rs",
+        "trace_context_is_sent_to_named_hosts_only",
+    ),
+    (
         "alerts.webhook",
         "host/cli/tests/suite/telemetry.rs",
         "canary_that_leaves_raises_an_alarm",

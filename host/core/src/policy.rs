@@ -13,6 +13,7 @@ use crate::config::{
 };
 use crate::decision::{Decision, DecisionReason, PolicyEvaluation};
 use crate::limits::Limits;
+use crate::network::HostPattern;
 use crate::paths::PathRules;
 use crate::tool::Tool;
 
@@ -80,6 +81,8 @@ pub struct Policy {
     server_secrets: BTreeMap<String, Vec<String>>,
     web_search: Option<WebSearchEndpoint>,
     embeddings: Option<EmbeddingsEndpoint>,
+    /// The hosts to which requests of tools carry the trace context of the call.
+    trace_hosts: Vec<HostPattern>,
     profile: ToolProfile,
     /// True if the browser tools are listed instead of being found by search.
     lists_browser: bool,
@@ -142,6 +145,10 @@ impl Policy {
             server_secrets: server_secrets(merged),
             web_search: merged.web_search(),
             embeddings: merged.embeddings(),
+            trace_hosts: merged
+                .telemetry
+                .as_ref()
+                .map_or_else(Vec::new, |telemetry| telemetry.propagate_to.clone()),
             profile: merged.profile,
             lists_browser: merged
                 .browser

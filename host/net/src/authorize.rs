@@ -1,6 +1,6 @@
 //! Authorization of requests: a hook that sees each request as it will be sent.
 
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use mimir_core::ToolError;
 use mimir_core::backend::BoxFuture;
 use mimir_core::network::{NetworkPolicy, NetworkVerdict, RequestTarget};
@@ -58,6 +58,12 @@ pub trait RequestAuthorizer: Send + Sync {
         &'a self,
         request: OutboundRequest<'a>,
     ) -> BoxFuture<'a, Result<RequestPermit, ToolError>>;
+
+    /// Returns headers to add to a hop to this target, just before it is sent. Headers that the request has already are
+    /// left as they are, and a redirect does not carry the added ones on.
+    fn hop_headers(&self, _: &RequestTarget) -> Vec<(HeaderName, HeaderValue)> {
+        Vec::new()
+    }
 
     /// Returns a better explanation of a refusal, or `error` unchanged. Called when the policy refuses a hop because of
     /// its name, its address or a policy change.

@@ -237,6 +237,9 @@ impl HttpClient {
         if let Err(error) = check_verdict(verdict, permit) {
             return Err(self.explain_refusal(&target, &method, error).await);
         }
+        for (name, value) in self.authorizer.hop_headers(&target) {
+            headers.entry(name).or_insert(value);
+        }
         let swapped = match &self.swap {
             Some(swap) => SwappedSecrets::insert_into(&**swap, target.origin(), &mut headers),
             None => SwappedSecrets::default(),

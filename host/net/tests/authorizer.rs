@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request};
+use http::{HeaderName, HeaderValue, Method, Request};
 use mimir_core::backend::BoxFuture;
 use mimir_core::network::RequestTarget;
 use mimir_core::{ToolError, ToolErrorCode};
@@ -62,6 +62,15 @@ impl RequestAuthorizer for RecordingAuthorizer {
         })
     }
 
+    fn hop_headers(&self, target: &RequestTarget) -> Vec<(HeaderName, HeaderValue)> {
+        let is_named = target.host().to_string() == "app.example";
+        let header = (
+            HeaderName::from_static("x-hop"),
+            HeaderValue::from_static("added"),
+        );
+        is_named.then_some(header).into_iter().collect()
+    }
+
     fn explain_refusal<'a>(
         &'a self,
         target: &'a RequestTarget,
@@ -97,6 +106,33 @@ async fn refused_hop_is_reported_as_itself() {
         assert_eq!(client.fetch(request).await.unwrap_err().kind(), kind);
         let refused = gate.refused.lock().clone();
         assert_eq!(refused, [format!("GET {location} {kind}")]);
+    }
+}
+
+#[tokio::test]
+async fn authorizer_headers_are_sent_to_the_hop_only() {
+    let other = Site::respond_with(|_| answer("200 OK", "", "")).await;
+    let elsewhere = other.named("http://else.example", "/");
+    let site =
+        Site::respond_with(move |_| answer("307 x", &format!("location: {elsewhere}\r\n"), ""))
+            .await;
+    let url = site.named("http://app.example", "/");
+    for own in [None, Some("own")] {
+        let gate = RecordingAuthorizer::of(|_| Ok(RequestPermit::Listed));
+        let rules = pin_to_loopback(allow_all(), "app.example");
+        let client = client(pin_to_loopback(rules, "else.example")).with_authorizer(gate);
+        let mut request = Request::get(&url).body(Bytes::new()).unwrap();
+        if let Some(own) = own {
+            let headers = request.headers_mut();
+            headers.insert("x-hop", HeaderValue::from_static(own));
+        }
+        client.fetch(request).await.unwrap();
+        let head = site.request_heads().pop().unwrap();
+        let expected = format!("x-hop: {}", own.unwrap_or("added"));
+        assert_eq!(head.matches("x-hop").count(), 1, "{head}");
+        assert!(head.contains(&expected), "{head}");
+        let head = other.request_heads().pop().unwrap();
+        assert!(!head.contains("added"), "{head}");
     }
 }
 

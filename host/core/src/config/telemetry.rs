@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::network::RequestTarget;
+use crate::network::{HostPattern, RequestTarget};
 
 /// Export of traces, metrics and logs to an OpenTelemetry collector. The block replaces the whole block of a weaker file.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -30,6 +30,9 @@ pub struct TelemetrySettings {
     /// Resource attributes, such as `deployment.environment.name: production`.
     #[serde(default)]
     pub attributes: BTreeMap<String, String>,
+    /// Hosts to which requests of tools carry the trace context of the call (`traceparent`), unless the tool sets one.
+    #[serde(default)]
+    pub propagate_to: Vec<HostPattern>,
 }
 
 /// A kind of telemetry.
@@ -76,6 +79,7 @@ impl TelemetrySettings {
             interval_ms: None,
             sample_ratio: None,
             attributes: BTreeMap::new(),
+            propagate_to: Vec::new(),
         }
     }
 
@@ -185,6 +189,7 @@ mod tests {
         let valid = json!({
             "endpoint": url, "headers": {"Authorization": "Bearer ${TOKEN}"}, "signals": ["logs"],
             "intervalMs": 1000, "sampleRatio": 0.5, "attributes": {"deployment.environment.name": "test"},
+            "propagateTo": ["api.example.com", "*.internal.example:8443"],
         });
         assert_eq!(check(valid), Ok(()));
         for (block, words) in [
@@ -223,6 +228,7 @@ mod tests {
                 json!({"endpoint": url, "attributes": {"a": "x\ny"}}),
                 "control characters",
             ),
+            (json!({"endpoint": url, "propagateTo": ["a b"]}), ""),
             (json!({"endpoint": url, "token": "x"}), "unknown field"),
         ] {
             let error = check(block.clone()).unwrap_err();

@@ -19,6 +19,7 @@ use crate::needs::Needs;
 use crate::network::{NetworkPolicy, RequestTarget};
 use crate::redact::Redactor;
 use crate::tool::Tool;
+use crate::trace_context::TraceContext;
 use crate::upstream_request::UpstreamRequestKind;
 
 use super::approve::Approved;
@@ -234,6 +235,14 @@ impl EffectGate {
                 .request(egress, RequestSender::Call, Consent::Ask, Some(body)),
         )
         .await
+    }
+
+    /// Returns the trace context that a request to this target carries: that of the call, if the settings name the host.
+    /// To be asked for each hop of a request, so that a redirect to another host does not carry it.
+    pub fn trace_context_for(&self, target: &RequestTarget) -> Option<TraceContext> {
+        let policy = &self.0.pipeline.snapshot().policy;
+        let context = self.0.observer.trace_context()?;
+        policy.sends_trace_to(target).then(|| context.clone())
     }
 
     /// Returns the redactor of everything that the call returns. Patterns from a model must be matched against masked

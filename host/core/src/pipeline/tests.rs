@@ -20,6 +20,7 @@ mod restore;
 mod roles;
 mod storage;
 mod taint;
+mod traces;
 
 use super::*;
 use crate::approval::{ApprovalAnswer, Card, NoApprovalStore};

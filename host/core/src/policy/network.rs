@@ -65,6 +65,11 @@ impl Policy {
             .collect()
     }
 
+    /// Returns true if requests of tools to this target carry the trace context of the call.
+    pub fn sends_trace_to(&self, target: &RequestTarget) -> bool {
+        self.trace_hosts.iter().any(|host| host.matches(target))
+    }
+
     /// Returns the network policy for requests that a person makes on the command line, without a tool.
     pub fn own_network(&self) -> NetworkPolicy {
         self.own_network_with(&[])
