@@ -730,3 +730,24 @@ fn refusal_response(refusal: HttpRefusal) -> BoxedResponse {
     }
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use ::http::header::RETRY_AFTER;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn sessions_that_cannot_be_continued_are_retried_by_clients() {
+        let failed = |text: &str| text_response(StatusCode::INTERNAL_SERVER_ERROR, text);
+        // As rmcp writes it.
+        let text = "Encounter an error when restore session: Session service terminated";
+        let response = continued_response(failed(text)).await;
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(response.headers().contains_key(RETRY_AFTER));
+        let response = continued_response(failed("another fault")).await;
+        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(body, "another fault");
+    }
+}
