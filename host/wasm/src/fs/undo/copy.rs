@@ -32,7 +32,13 @@ impl BackupCopy {
         let folder = self.target.folder.join(&self.target.id);
         if !folder.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
             create_backups_folder(&self.target.workspace, &self.target.folder)?;
-            make_private(&folder)?;
+            match make_private(&folder) {
+                // Another copy of the same call has just created it.
+                Err(error)
+                    if error.kind() == io::ErrorKind::AlreadyExists
+                        && folder.symlink_metadata().is_ok_and(|meta| meta.is_dir()) => {}
+                created => created?,
+            }
         }
         let copy = folder.join(&self.name);
         let mut to = fs::File::create_new(&copy)?;
