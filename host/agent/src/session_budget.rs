@@ -315,7 +315,7 @@ mod tests {
     #[tokio::test]
     async fn session_budget_is_shared_by_parallel_tasks() {
         let (session_budget, all) = (SessionBudget::default(), all());
-        let half = |session: &str, own| session_budget.reserve_half(session, all, own);
+        let half = |session: &'static str, own| session_budget.reserve_half(session, all, own);
         let mut first = half("a", all).await.unwrap();
         assert_eq!((first.budget.turns, first.budget.cost), (5, Some(0.5)));
         let second = half("a", all).await.unwrap();
