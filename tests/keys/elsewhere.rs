@@ -248,12 +248,12 @@ const SHOWN: &[Shown] = &[
         "embeddings_key_is_sent_only_in_the_header",
     ),
     (
-        "cluster.route.tools",
+        "cluster.route[].tools",
         "host/cli/tests/suite/cluster_workers.rs",
         "worker_with_the_label_runs_the_routed_tool",
     ),
     (
-        "cluster.route.labels.*",
+        "cluster.route[].labels.*",
         "host/cli/tests/suite/cluster_workers.rs",
         "worker_with_the_label_runs_the_routed_tool",
     ),
@@ -571,6 +571,7 @@ fn keys_tested_elsewhere_have_their_test() {
             format!("#[tokio::test]\nasync fn {test}() {{\n"),
             // With `#[ignore = "needs …"]`; CI runs it.
             format!("installs\"]\nfn {test}() {{\n"),
+            format!("#[ignore = \"needs nats-server\"]\nfn {test}() {{\n"),
         ];
         let body = start.iter().find_map(|start| text.split_once(start));
         let Some((_, body)) = body else {

@@ -89,11 +89,11 @@ impl StopFile {
 pub struct FileCallSwitch {
     file: StopFile,
     /// The order that was read last, with the time and the size of its file.
-    read: Mutex<Option<(FileStamp, StopNotice)>>,
+    read: Mutex<Option<(StopFileStamp, StopNotice)>>,
 }
 
 /// Modification time and size of a file.
-type FileStamp = (Option<SystemTime>, u64);
+type StopFileStamp = (Option<SystemTime>, u64);
 
 impl FileCallSwitch {
     /// Creates the switch of this file.

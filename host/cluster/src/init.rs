@@ -13,7 +13,7 @@ mod certificates;
 mod deployment_files;
 mod server_config;
 
-use certificates::CertificateAuthority;
+use certificates::ClusterAuthority;
 use server_config::ServerAddress;
 
 /// Maximum number of NATS servers. More do not make a cluster faster or safer.
@@ -135,7 +135,7 @@ pub fn cluster_files(
 
 fn certificate_files(servers: &[ServerAddress]) -> Result<Vec<ClusterFile>, rcgen::Error> {
     let year = current_year();
-    let authority = CertificateAuthority::new(year)?;
+    let authority = ClusterAuthority::new(year)?;
     let mut files = vec![ClusterFile::public(
         "tls/ca.pem",
         authority.certificate.clone(),

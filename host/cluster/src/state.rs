@@ -62,7 +62,7 @@ struct StateAccess {
 }
 
 /// The last message of a key.
-struct StoredValue {
+struct BucketValue {
     value: Vec<u8>,
     revision: StateRevision,
     /// True if the key was removed, or its lifetime has ended.
@@ -367,13 +367,13 @@ impl StateAccess {
         area: StateArea,
         key: &StateKey,
         deadline: Instant,
-    ) -> Result<Option<StoredValue>, SharedStateError> {
+    ) -> Result<Option<BucketValue>, SharedStateError> {
         let subject = names::state_subject(area, key.as_str());
         let name = format!("STREAM.MSG.GET.{}", names::bucket_stream(area));
         let body = json!({ "last_by_subj": subject });
         match self
             .connection
-            .api::<MessageAnswer>(&name, &body, deadline)
+            .api::<ValueAnswer>(&name, &body, deadline)
             .await
         {
             Ok(answer) => {
@@ -479,7 +479,7 @@ impl StateAccess {
     }
 }
 
-impl StoredValue {
+impl BucketValue {
     fn entry(self, key: StateKey) -> Option<StateEntry> {
         (!self.is_removed).then_some(StateEntry {
             key,
@@ -490,13 +490,13 @@ impl StoredValue {
 }
 
 #[derive(Deserialize)]
-struct MessageAnswer {
-    message: EncodedMessage,
+struct ValueAnswer {
+    message: EncodedValue,
 }
 
 /// A message as the JetStream API returns it: data and headers in base64.
 #[derive(Deserialize)]
-struct EncodedMessage {
+struct EncodedValue {
     seq: u64,
     #[serde(default)]
     data: String,
@@ -504,8 +504,8 @@ struct EncodedMessage {
     hdrs: String,
 }
 
-impl EncodedMessage {
-    fn decode(self) -> Result<StoredValue, String> {
+impl EncodedValue {
+    fn decode(self) -> Result<BucketValue, String> {
         let decode = |text: &str| {
             STANDARD
                 .decode(text)
@@ -519,7 +519,7 @@ impl EncodedMessage {
                 found.eq_ignore_ascii_case(name).then(|| value.trim())
             })
         };
-        Ok(StoredValue {
+        Ok(BucketValue {
             value: decode(&self.data)?,
             revision: self.seq,
             is_removed: is_removed(header(OPERATION_HEADER), header(MARKER_HEADER)),

@@ -15,7 +15,7 @@ use crate::pipeline::ContentSource;
 
 mod tools;
 
-pub use tools::{RemoteTool, ToolMessage};
+pub use tools::{ForwardingBackend, ToolMessage};
 
 /// A call on its way to another process. Only top-level calls are sent: nested calls run in the process of the call
 /// that makes them.

@@ -22,7 +22,7 @@ pub struct OtelVariables {
     /// The signals whose exporter is set to `none`: `OTEL_TRACES_EXPORTER`, `OTEL_METRICS_EXPORTER`,
     /// `OTEL_LOGS_EXPORTER`.
     pub off: Vec<&'static str>,
-    /// What is wrong with variables, one line each.
+    /// The faults of variables, one line each.
     pub problems: Vec<String>,
 }
 

@@ -11,7 +11,7 @@ use mimir_core::text::visible;
 use sha2::{Digest as _, Sha256};
 
 use super::VALUE_MAX;
-use super::stored_value::{StoredValue, millis, now_ms};
+use super::stored_value::{FileValue, millis, now_ms};
 use crate::private_files::{self, FileReaders, OwnerOnly};
 
 /// Extension of the files with values.
@@ -63,7 +63,7 @@ impl AreaFiles {
     }
 
     /// Reads all values whose lifetime has not ended, sorted by key.
-    pub(super) fn read_all(&self) -> Result<Vec<StoredValue>, SharedStateError> {
+    pub(super) fn read_all(&self) -> Result<Vec<FileValue>, SharedStateError> {
         let now = now_ms();
         let mut values = Vec::new();
         for path in self.value_paths()? {
@@ -96,7 +96,7 @@ impl AreaFiles {
         let revision = lock
             .next_revision()
             .map_err(|error| self.failed(&self.folder, &error))?;
-        let stored = StoredValue {
+        let stored = FileValue {
             entry: StateEntry {
                 key: key.clone(),
                 value: value.to_vec(),
@@ -178,10 +178,10 @@ impl AreaFiles {
         Ok(paths)
     }
 
-    fn read_file(&self, path: &Path) -> Result<Option<StoredValue>, SharedStateError> {
+    fn read_file(&self, path: &Path) -> Result<Option<FileValue>, SharedStateError> {
         let bytes = private_files::read_bytes(path, OwnerOnly::Writing)
             .map_err(|error| self.failed(path, &error))?;
-        let value = bytes.as_deref().map(StoredValue::decode).transpose();
+        let value = bytes.as_deref().map(FileValue::decode).transpose();
         value.map_err(|fault| SharedStateError::Unreachable {
             location: visible(&path.display().to_string()),
             text: format!("{fault}; remove the file"),

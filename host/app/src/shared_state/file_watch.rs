@@ -8,7 +8,7 @@ use mimir_core::shared_state::{StateChange, StateKey, StateRevision, StateWatch}
 use tokio::sync::watch;
 
 use super::area_files::AreaFiles;
-use super::stored_value::{StoredValue, now_ms};
+use super::stored_value::{FileValue, now_ms};
 
 /// Time between two looks at the last revision.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -29,7 +29,7 @@ impl FileWatch {
     pub(super) fn new(
         files: AreaFiles,
         changes: watch::Receiver<u64>,
-        first: Vec<StoredValue>,
+        first: Vec<FileValue>,
     ) -> Self {
         let mut watch = Self {
             files,
@@ -45,7 +45,7 @@ impl FileWatch {
     }
 
     /// Reports the differences between these values and the known ones.
-    fn report(&mut self, values: Vec<StoredValue>) {
+    fn report(&mut self, values: Vec<FileValue>) {
         let now: BTreeMap<_, _> = values
             .iter()
             .map(|value| {

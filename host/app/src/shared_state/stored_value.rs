@@ -7,21 +7,21 @@ use serde::{Deserialize, Serialize};
 
 /// A stored value with its lifetime.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct StoredValue {
+pub(super) struct FileValue {
     pub(super) entry: StateEntry,
     /// The end of the lifetime in milliseconds since 1970.
     pub(super) expires_ms: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct ValueHeader {
+struct FileValueHeader {
     key: String,
     revision: StateRevision,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expires_ms: Option<u64>,
 }
 
-impl StoredValue {
+impl FileValue {
     /// Returns true if the lifetime has not ended.
     pub(super) fn is_live(&self, now_ms: u64) -> bool {
         self.expires_ms.is_none_or(|end| now_ms < end)
@@ -29,7 +29,7 @@ impl StoredValue {
 
     /// Returns the content of the file.
     pub(super) fn encode(&self) -> Vec<u8> {
-        let header = ValueHeader {
+        let header = FileValueHeader {
             key: self.entry.key.to_string(),
             revision: self.entry.revision,
             expires_ms: self.expires_ms,
@@ -45,7 +45,7 @@ impl StoredValue {
         let end = bytes.iter().position(|byte| *byte == b'\n');
         let end = end.ok_or("it has no header line")?;
         let (header, value) = (&bytes[..end], &bytes[end + 1..]);
-        let header: ValueHeader = serde_json::from_slice(header)
+        let header: FileValueHeader = serde_json::from_slice(header)
             .map_err(|error| format!("its header line is not valid: {error}"))?;
         let key = StateKey::parse(&header.key).ok_or("its key is not valid")?;
         Ok(Self {
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn stored_value_keeps_any_bytes() {
-        let value = StoredValue {
+        let value = FileValue {
             entry: StateEntry {
                 key: StateKey::new(["a", "b"]),
                 value: vec![0, b'\n', 255, b'{'],
@@ -84,10 +84,10 @@ mod tests {
             },
             expires_ms: Some(9),
         };
-        assert_eq!(StoredValue::decode(&value.encode()), Ok(value.clone()));
+        assert_eq!(FileValue::decode(&value.encode()), Ok(value.clone()));
         assert!(value.is_live(8) && !value.is_live(9));
         for bad in [&b""[..], b"{}", b"{}\n", b"{\"key\":\"\",\"revision\":1}\n"] {
-            assert!(StoredValue::decode(bad).is_err());
+            assert!(FileValue::decode(bad).is_err());
         }
     }
 }

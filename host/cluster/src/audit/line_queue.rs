@@ -22,7 +22,7 @@ const RETRY_AFTER_REFUSAL: Duration = Duration::from_millis(500);
 
 /// The effect of a line on the open calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LineKind {
+pub(crate) enum QueuedLineKind {
     /// Opens a call.
     Announcement,
     /// Ends a call.
@@ -96,7 +96,7 @@ impl LineWaiter {
 /// A line that waits to be stored.
 pub(crate) struct QueuedLine {
     pub(crate) draft: LineDraft,
-    pub(crate) kind: LineKind,
+    pub(crate) kind: QueuedLineKind,
     /// The call, for announcements and outcomes.
     pub(crate) id: String,
     /// The call, if the process has accepted it from another node.
@@ -107,7 +107,7 @@ pub(crate) struct QueuedLine {
 impl QueuedLine {
     /// Tells the caller, and the holder of the call, what has become of the line.
     fn answer(self, result: LineResult) {
-        if let Some(held) = self.held.filter(|_| self.kind == LineKind::Outcome) {
+        if let Some(held) = self.held.filter(|_| self.kind == QueuedLineKind::Outcome) {
             held.set_record(match &result {
                 Ok(()) => OutcomeRecord::Stored,
                 Err(LineFailure::TakenOver) => OutcomeRecord::TakenOver,
@@ -155,7 +155,7 @@ impl QueueState {
 
     /// Fails a line that will not be stored.
     fn fail(&mut self, line: QueuedLine, failure: LineFailure) {
-        if line.kind == LineKind::Announcement {
+        if line.kind == QueuedLineKind::Announcement {
             self.announced.remove(&line.id);
         }
         line.answer(Err(failure));
@@ -169,15 +169,15 @@ impl QueueState {
         }
         let is_open = self.announced.contains_key(&line.id);
         match (line.kind, &self.failure) {
-            (LineKind::Outcome, _) if self.lost.remove(&line.id) => {
+            (QueuedLineKind::Outcome, _) if self.lost.remove(&line.id) => {
                 return Err(LineFailure::TakenOver);
             }
-            (LineKind::Outcome, _) if is_open => return Ok(()),
-            (LineKind::Announcement, _) if is_open || self.lost.contains(&line.id) => {
+            (QueuedLineKind::Outcome, _) if is_open => return Ok(()),
+            (QueuedLineKind::Announcement, _) if is_open || self.lost.contains(&line.id) => {
                 let text = format!("the call {} is announced already", line.id);
                 return Err(LineFailure::NotStored(io::ErrorKind::AlreadyExists, text));
             }
-            (LineKind::Announcement | LineKind::Other, Some(failure)) => {
+            (QueuedLineKind::Announcement | QueuedLineKind::Other, Some(failure)) => {
                 return Err(failure.clone());
             }
             _ => {}
@@ -198,7 +198,7 @@ impl LineQueue {
             drop(state);
             return line.answer(Err(failure));
         }
-        if line.kind == LineKind::Announcement {
+        if line.kind == QueuedLineKind::Announcement {
             state.announced.insert(line.id.clone(), None);
         }
         state.push_back(line);
@@ -272,7 +272,7 @@ impl LineQueue {
             let is_foreign = line.held.as_ref().is_some_and(|held| held.node != writer);
             if is_foreign {
                 state.fail(line, LineFailure::TakenOver);
-            } else if line.kind == LineKind::Announcement && line.waiter.is_gone() {
+            } else if line.kind == QueuedLineKind::Announcement && line.waiter.is_gone() {
                 state.fail(line, LineFailure::fenced());
             } else if length > max_bytes {
                 let text = format!("a line has {length} bytes, more than the servers accept");
@@ -303,17 +303,17 @@ impl LineQueue {
             .collect();
         for (line, number) in lines.iter().zip(first..) {
             match line.kind {
-                LineKind::Announcement => {
+                QueuedLineKind::Announcement => {
                     let at = AnnouncedAt {
                         message: None,
                         line: number,
                     };
                     open.insert(&line.id, at);
                 }
-                LineKind::Outcome => {
+                QueuedLineKind::Outcome => {
                     open.remove(line.id.as_str());
                 }
-                LineKind::Other => {}
+                QueuedLineKind::Other => {}
             }
         }
         open.into_values().collect()
@@ -324,17 +324,17 @@ impl LineQueue {
         let mut state = self.state.lock();
         for (line, number) in lines.iter().zip(first..) {
             match line.kind {
-                LineKind::Announcement => {
+                QueuedLineKind::Announcement => {
                     let at = AnnouncedAt {
                         message: Some(message),
                         line: number,
                     };
                     state.announced.insert(line.id.clone(), Some(at));
                 }
-                LineKind::Outcome => {
+                QueuedLineKind::Outcome => {
                     state.announced.remove(&line.id);
                 }
-                LineKind::Other => {}
+                QueuedLineKind::Other => {}
             }
         }
         self.end_write(&mut state);
@@ -349,7 +349,7 @@ impl LineQueue {
         let mut state = self.state.lock();
         for line in lines.into_iter().rev() {
             let is_open = matches!(state.announced.get(&line.id), Some(Some(_)));
-            if line.kind == LineKind::Outcome && is_open {
+            if line.kind == QueuedLineKind::Outcome && is_open {
                 state.bytes += line.draft.max_len();
                 state.lines.push_front(line);
             } else {
@@ -379,11 +379,11 @@ impl LineQueue {
                     state.lost.remove(&line.id);
                     line.answer(Err(LineFailure::TakenOver));
                 }
-                LineKind::Announcement => line.answer(Err(LineFailure::fenced())),
-                LineKind::Outcome if state.lost.remove(&line.id) => {
+                QueuedLineKind::Announcement => line.answer(Err(LineFailure::fenced())),
+                QueuedLineKind::Outcome if state.lost.remove(&line.id) => {
                     line.answer(Err(LineFailure::TakenOver));
                 }
-                LineKind::Outcome | LineKind::Other => state.push_back(line),
+                QueuedLineKind::Outcome | QueuedLineKind::Other => state.push_back(line),
             }
         }
         self.end_write(&mut state);

@@ -11,7 +11,9 @@ use mimir_core::backend::BoxFuture;
 use mimir_core::config::{AuditFailureMode, AuditSettings};
 use tokio::sync::oneshot;
 
-use super::line_queue::{LineFailure, LineKind, LineQueue, LineResult, LineWaiter, QueuedLine};
+use super::line_queue::{
+    LineFailure, LineQueue, LineResult, LineWaiter, QueuedLine, QueuedLineKind,
+};
 use crate::connection::ClusterConnection;
 use crate::names;
 use crate::node::{HeldCalls, OutcomeRecord};
@@ -63,20 +65,20 @@ impl ClusterAuditSink {
     /// Submits an event.
     fn submit(&self, event: &AuditEvent, waiter: LineWaiter) -> Result<(), LineFailure> {
         let kind = match event.event {
-            EventKind::Announced => LineKind::Announcement,
-            EventKind::Call => LineKind::Outcome,
+            EventKind::Announced => QueuedLineKind::Announcement,
+            EventKind::Call => QueuedLineKind::Outcome,
             own if own.is_own() => {
                 let text = "this kind of event is reserved for the log itself";
                 let text = text.to_owned();
                 return Err(LineFailure::NotStored(io::ErrorKind::InvalidInput, text));
             }
-            _ => LineKind::Other,
+            _ => QueuedLineKind::Other,
         };
         let draft = LineDraft::new(event);
         let draft =
             draft.map_err(|error| LineFailure::NotStored(error.kind(), error.to_string()))?;
         let held = self.held.get(&event.id);
-        if let Some(held) = held.as_ref().filter(|_| kind == LineKind::Outcome) {
+        if let Some(held) = held.as_ref().filter(|_| kind == QueuedLineKind::Outcome) {
             held.set_record(OutcomeRecord::Waiting);
         }
         self.queue.submit(QueuedLine {

@@ -13,7 +13,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::closing::close_writer;
-use super::line_queue::{LineFailure, LineKind, LineQueue, LineWaiter, QueuedLine};
+use super::line_queue::{LineFailure, LineQueue, LineWaiter, QueuedLine, QueuedLineKind};
 use super::log_message::{OpenCalls, message_headers};
 use crate::node::lease::{NodeIncarnation, NodeParts};
 use crate::node::view::writer_key;
@@ -65,7 +65,7 @@ pub(crate) fn recovery_line(
     };
     Ok(QueuedLine {
         draft: LineDraft::new(&event)?,
-        kind: LineKind::Other,
+        kind: QueuedLineKind::Other,
         id: String::new(),
         held: None,
         waiter,

@@ -9,7 +9,7 @@ use rcgen::{
 const LIFETIME_YEARS: i32 = 5;
 
 /// The authority that signs the certificates of servers.
-pub(super) struct CertificateAuthority {
+pub(super) struct ClusterAuthority {
     issuer: Issuer<'static, KeyPair>,
     pub(super) certificate: String,
 }
@@ -35,7 +35,7 @@ fn base_params(
     Ok(params)
 }
 
-impl CertificateAuthority {
+impl ClusterAuthority {
     /// Creates an authority. Its private key is not stored: new servers need `mimir cluster init` again.
     pub(super) fn new(year: i32) -> Result<Self, rcgen::Error> {
         let mut params = base_params(Vec::new(), "mimir cluster authority", year)?;

@@ -63,7 +63,7 @@ struct JobParts {
     ended: Notify,
 }
 
-/// What to do with a call that the queue has delivered.
+/// The next step for a call that the queue has delivered.
 enum Delivery {
     /// The call is claimed by this worker.
     Run(BackgroundEntry),

@@ -15,7 +15,7 @@ const LOG_TIMEOUT: Duration = Duration::from_secs(20);
 /// Pause between two attempts to access the audit log.
 const LOG_RETRY: Duration = Duration::from_millis(250);
 
-/// What the audit log says about a call that was sent to a worker.
+/// The evidence in the audit log about a call that was sent to a worker.
 pub(super) enum CallFate {
     /// The call has not run and never will.
     NotRun,

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::node::{NodeEntry, NodeRole};
 
-/// What a call needs of its worker.
+/// The properties that a call needs of its worker.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WorkerNeeds {
     /// Labels that the worker must have.

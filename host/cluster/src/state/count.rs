@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{StateAccess, StateUpdate, StoredValue, deadline};
+use super::{BucketValue, StateAccess, StateUpdate, deadline};
 
 /// Number of slices of a window. Events of a slice are counted together, and until the end of the slice is older than
 /// the window. A window of fewer milliseconds is exact.
@@ -183,7 +183,7 @@ impl StateAccess {
     }
 }
 
-fn stored_events(stored: Option<StoredValue>) -> CountedEvents {
+fn stored_events(stored: Option<BucketValue>) -> CountedEvents {
     match stored {
         // A value that is not valid counts as none: it was not written by this program.
         Some(stored) if !stored.is_removed => {

@@ -71,15 +71,15 @@ impl ToolMessage {
             off: self.off,
             enforced: self.enforced,
             token_cost: self.token_cost,
-            backend: Arc::new(RemoteTool),
+            backend: Arc::new(ForwardingBackend),
         }
     }
 }
 
 /// The backend of a tool of another process. It never runs: a pipeline with such tools forwards its calls.
-pub struct RemoteTool;
+pub struct ForwardingBackend;
 
-impl Backend for RemoteTool {
+impl Backend for ForwardingBackend {
     fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
         let message = format!(
             "`{}` runs in other processes, but its call was not forwarded to one",

@@ -368,7 +368,7 @@ mod tests {
         let mut missing = good.clone();
         missing.exists = false;
         assert_eq!(stream_problem(&missing), None);
-        assert_eq!(missing_streams(&[good.clone()]), None);
+        assert_eq!(missing_streams(std::slice::from_ref(&good)), None);
         for (streams, part) in [
             (vec![missing.clone(), good.clone()], "stream S does not"),
             (vec![missing.clone(), missing], "the streams do not"),

@@ -81,14 +81,14 @@ pub enum SealingKeyError {
 struct StoredKeys {
     /// Random id of the deployment, which stays when the keys are replaced.
     deployment: String,
-    current: StoredKey,
+    current: StoredSealingKey,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    previous: Option<StoredKey>,
+    previous: Option<StoredSealingKey>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct StoredKey {
+struct StoredSealingKey {
     id: String,
     /// The key in base64.
     key: String,
@@ -122,12 +122,12 @@ impl SealingKeys {
                 }
                 Some((keys, _)) => StoredKeys {
                     deployment: keys.deployment.clone(),
-                    current: StoredKey::create()?,
+                    current: StoredSealingKey::create()?,
                     previous: Some(keys.current.clone()),
                 },
                 None => StoredKeys {
                     deployment: random_hex::<16>()?,
-                    current: StoredKey::create()?,
+                    current: StoredSealingKey::create()?,
                     previous: None,
                 },
             };
@@ -279,7 +279,7 @@ impl StoredKeys {
     }
 }
 
-impl StoredKey {
+impl StoredSealingKey {
     fn create() -> Result<Self, SealingKeyError> {
         let mut key = [0; KEY_SIZE];
         getrandom::fill(&mut key).map_err(|_| SealingKeyError::Random)?;
