@@ -123,7 +123,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::args::{ApproveMode, ServeArgs, UndoArgs};
+    use crate::args::{ApproveMode, ReplicaArgs, ServeArgs, UndoArgs};
     use crate::arguments::{ArgumentInput, ArgumentPair};
     use crate::exit::ExitReason;
 
@@ -299,6 +299,10 @@ mod tests {
         let command = read(&["serve"]).unwrap().command;
         let defaults = ServeArgs {
             groups_claim: "groups".to_owned(),
+            replica: ReplicaArgs {
+                drain_timeout: Duration::from_secs(10),
+                ..ReplicaArgs::default()
+            },
             ..ServeArgs::default()
         };
         assert_eq!(command, Some(CliCommand::Serve(defaults)));

@@ -177,6 +177,10 @@ mod tests {
             config.limits.over(mimir_core::Limits::default()),
             mimir_core::Limits {
                 calls_per_minute: Some(60),
+                concurrent_setting: config
+                    .limits
+                    .over(mimir_core::Limits::default())
+                    .concurrent_setting,
                 ..mimir_core::Limits::default()
             }
         );

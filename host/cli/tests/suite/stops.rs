@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::kit::agent::Agent;
+#[cfg(target_os = "linux")]
 use crate::kit::command_workspace::CommandWorkspace;
 use crate::kit::{config, run};
 
@@ -101,6 +102,7 @@ fn stop_reaches_a_running_server() {
     assert_eq!(agent.call("read_file", read)["isError"], false);
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn stop_is_out_of_reach_of_commands_in_the_sandbox() {
     let fixture = CommandWorkspace::with("");
