@@ -681,7 +681,6 @@ fn slips_are_answered_with_the_command_to_type() {
         ("remove", "`mimir setup --undo`"),
         ("tool list", "`mimir tools list`"),
         ("new", "`mimir tools new NAME`"),
-        ("start", "`mimir serve`"),
         ("read_file path=x", "`mimir call read_file path=x`"),
     ] {
         let words: Vec<&str> = line.split(' ').collect();
