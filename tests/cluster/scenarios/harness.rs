@@ -23,7 +23,16 @@ fn harness_cut_off_machine_cannot_be_reached_and_comes_back() {
     nats.api("STREAM.CREATE.TEST", &stream).unwrap();
     nats.await_streams(SETTLE_TIMEOUT).unwrap();
     let mut publish = |text: &str| {
-        let answer = nats.request("test.x", text.as_bytes()).unwrap();
+        // A server learns of a new stream from the others.
+        let answer = (0..100)
+            .find_map(|_| {
+                let answer = nats.request("test.x", text.as_bytes());
+                if answer.is_err() {
+                    std::thread::sleep(std::time::Duration::from_millis(100));
+                }
+                answer.ok()
+            })
+            .unwrap();
         let text = String::from_utf8_lossy(&answer.payload).into_owned();
         assert!(text.contains("\"seq\""), "{text}");
     };
