@@ -116,6 +116,8 @@ fn resource_failures_name_the_action() {
     let trap = json!({ "new": { "owner": "trap on drop" }, "actions": [{ "action": "clear" }] });
     let (code, message) = failure(&kit, "account", trap);
     assert_eq!(code, ToolErrorCode::ExecutionError, "{message}");
-    let (code, _) = failure(&kit, "account", call(json!([{ "action": "spin" }])));
-    assert_eq!(code, ToolErrorCode::Timeout);
+    // A fast machine uses up the fuel before the time.
+    let (code, message) = failure(&kit, "account", call(json!([{ "action": "spin" }])));
+    let is_limit = matches!(code, ToolErrorCode::Timeout | ToolErrorCode::LimitExceeded);
+    assert!(is_limit, "{message}");
 }
