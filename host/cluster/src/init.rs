@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use nkeys::KeyPair;
 
 use crate::connection::ClusterError;
+use crate::ids::random_hex;
 use crate::node::NodeRole;
 use crate::permissions::role_permissions;
 
@@ -115,7 +116,10 @@ pub fn cluster_files(
     }
     files.push(ClusterFile::secret(
         "keys/serve.token",
-        format!("{}\n", random_token().map_err(failed)?),
+        format!(
+            "{}\n",
+            random_hex::<24>().map_err(|error| failed(error.to_string()))?
+        ),
     ));
     files.extend(certificate_files(&servers).map_err(|error| failed(error.to_string()))?);
     let permissions = server_config::permissions_file(&keys);
@@ -159,12 +163,6 @@ fn current_year() -> i32 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let years = since.map_or(0, |since| since.as_secs() / YEAR_SECONDS);
     1970 + i32::try_from(years).unwrap_or(0)
-}
-
-fn random_token() -> Result<String, String> {
-    let mut bytes = [0_u8; 24];
-    getrandom::fill(&mut bytes).map_err(|error| error.to_string())?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 #[cfg(test)]

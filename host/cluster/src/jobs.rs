@@ -5,7 +5,7 @@
 //! worker is lost, the queue delivers the call to another worker. That one closes the log of the lost worker, and runs
 //! the call only if it was not announced; else the call has ended as `UNAVAILABLE` with `"mayHaveRun": true`.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use async_nats::HeaderMap;
 use bytes::Bytes;
@@ -21,8 +21,10 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
+use crate::clock::now_ms;
 use crate::connection::{ACCESS_TIMEOUT, ClusterConnection};
 use crate::frames::ForwardedCall;
+use crate::ids::{hex, random_hex};
 use crate::names;
 use crate::streams::job_stream;
 
@@ -101,23 +103,12 @@ struct QueuedJob {
 #[derive(Clone)]
 struct JobStore(SharedStateHandle);
 
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| {
-        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-    })
-}
-
 fn entry_key(id: &str) -> StateKey {
     StateKey::new(["job", id])
 }
 
 fn part_key(id: &str, part: usize) -> StateKey {
     StateKey::new(["part", id, &part.to_string()])
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn owner_digest(owner: &str) -> String {
@@ -262,10 +253,8 @@ impl ClusterJobs {
         call: Call,
         role: Option<&str>,
     ) -> Result<String, ToolError> {
-        let mut bytes = [0; ID_BYTES];
-        getrandom::fill(&mut bytes)
+        let id = random_hex::<ID_BYTES>()
             .map_err(|error| ToolError::unavailable(format!("no random numbers: {error}")))?;
-        let id = hex(&bytes);
         let job = QueuedJob {
             id: id.clone(),
             call: ForwardedCall {

@@ -4,9 +4,11 @@
 //! crate that depends on async-nats.
 
 mod audit;
+mod clock;
 mod connection;
 mod deployment;
 mod frames;
+mod ids;
 mod init;
 mod jobs;
 mod names;
@@ -20,6 +22,7 @@ mod request;
 mod role_check;
 mod state;
 mod status;
+mod stream_message;
 mod streams;
 mod worker;
 

@@ -7,8 +7,6 @@ use std::path::Path;
 
 use async_nats::HeaderMap;
 use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use serde::{Deserialize, Serialize};
@@ -17,8 +15,9 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use crate::connection::{ACCESS_TIMEOUT, ClusterConnection, ClusterError};
+use crate::ids::hex;
 use crate::names;
-use crate::request::{RequestError, code};
+use crate::request::RequestError;
 use crate::streams::object_stream;
 
 /// Size of a chunk. With its encoding, a chunk fits into a message of NATS's default maximum.
@@ -74,17 +73,6 @@ pub struct ComponentStore {
 #[derive(Serialize, Deserialize)]
 struct ObjectEnd {
     size: u64,
-}
-
-#[derive(Deserialize)]
-struct ChunkAnswer {
-    message: ChunkMessage,
-}
-
-#[derive(Deserialize)]
-struct ChunkMessage {
-    #[serde(default)]
-    data: String,
 }
 
 impl ComponentStore {
@@ -207,30 +195,15 @@ impl ComponentStore {
         if digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Ok(None);
         }
-        let name = format!("STREAM.MSG.GET.{}", names::OBJECT_STREAM);
-        let body = json!({ "last_by_subj": names::object_subject(digest, part) });
+        let query = json!({ "last_by_subj": names::object_subject(digest, part) });
         let deadline = Instant::now() + ACCESS_TIMEOUT * 2;
-        match self
+        let message = self
             .connection
-            .api::<ChunkAnswer>(&name, &body, deadline)
+            .read_message(names::OBJECT_STREAM, &query, deadline)
             .await
-        {
-            Ok(answer) => {
-                let decoded = STANDARD.decode(answer.message.data);
-                decoded
-                    .map(Some)
-                    .map_err(|error| damaged(digest, &error.to_string()))
-            }
-            Err(error)
-                if matches!(
-                    error.code(),
-                    Some(code::NO_MESSAGE | code::STREAM_NOT_FOUND)
-                ) =>
-            {
-                Ok(None)
-            }
-            Err(error) => Err(self.connection.error(error).into()),
-        }
+            .map_err(|error| self.connection.error(error))?;
+        let content = message.map(|message| message.payload()).transpose();
+        content.map_err(|error| damaged(digest, &error.to_string()))
     }
 }
 
@@ -245,8 +218,4 @@ fn damaged(digest: &str, text: &str) -> ObjectError {
 /// Returns the digest of an object: its SHA-256 in lower-case hex.
 pub(crate) fn object_digest(content: &[u8]) -> String {
     hex(&Sha256::digest(content))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

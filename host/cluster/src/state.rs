@@ -8,21 +8,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::HeaderMap;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use mimir_core::backend::BoxFuture;
 use mimir_core::shared_state::{
     SharedState, SharedStateError, StateArea, StateEntry, StateKey, StateRevision, StateWatch,
 };
-use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
 
 use crate::connection::{ACCESS_TIMEOUT, ClusterConnection};
+use crate::ids::random_hex;
 use crate::names;
 use crate::request::{RequestError, code, pause_before_retry};
+use crate::stream_message::StreamMessage;
 use crate::streams::{StreamAnswer, area_stream};
 
 mod count;
@@ -291,7 +290,8 @@ impl StateAccess {
                 max,
             });
         }
-        let id = random_id().map_err(|text| self.unreachable(text))?;
+        let id = random_hex::<16>()
+            .map_err(|error| self.unreachable(format!("no random numbers: {error}")))?;
         // An answer that is lost leaves half of the time to look for the change.
         let write_deadline =
             Instant::now() + deadline.saturating_duration_since(Instant::now()) / 2;
@@ -369,22 +369,17 @@ impl StateAccess {
         deadline: Instant,
     ) -> Result<Option<BucketValue>, SharedStateError> {
         let subject = names::state_subject(area, key.as_str());
-        let name = format!("STREAM.MSG.GET.{}", names::bucket_stream(area));
-        let body = json!({ "last_by_subj": subject });
-        match self
+        let query = json!({ "last_by_subj": subject });
+        // Without a bucket, no value was ever written.
+        let message = self
             .connection
-            .api::<ValueAnswer>(&name, &body, deadline)
+            .read_message(&names::bucket_stream(area), &query, deadline)
             .await
-        {
-            Ok(answer) => {
-                let stored = answer.message.decode();
-                stored.map(Some).map_err(|text| self.unreachable(text))
-            }
-            Err(error) if error.code() == Some(code::NO_MESSAGE) => Ok(None),
-            // Without a bucket, no value was ever written.
-            Err(error) if error.code() == Some(code::STREAM_NOT_FOUND) => Ok(None),
-            Err(error) => Err(self.error(area, error)),
-        }
+            .map_err(|error| self.error(area, error))?;
+        let value = message.map(BucketValue::decode).transpose();
+        value.map_err(|error| {
+            self.unreachable(format!("the answer of JetStream is not valid: {error}"))
+        })
     }
 
     async fn list(
@@ -480,6 +475,24 @@ impl StateAccess {
 }
 
 impl BucketValue {
+    fn decode(message: StreamMessage) -> Result<Self, base64::DecodeError> {
+        let headers = message.headers()?;
+        let header = |name: &str| {
+            let mut all = headers.iter();
+            let found =
+                all.find(|(found, _)| AsRef::<str>::as_ref(found).eq_ignore_ascii_case(name));
+            found
+                .and_then(|(_, values)| values.first())
+                .map(|value| value.as_str())
+        };
+        Ok(Self {
+            value: message.payload()?,
+            revision: message.seq,
+            is_removed: is_removed(header(OPERATION_HEADER), header(MARKER_HEADER)),
+            change: header(CHANGE_HEADER).map(str::to_owned),
+        })
+    }
+
     fn entry(self, key: StateKey) -> Option<StateEntry> {
         (!self.is_removed).then_some(StateEntry {
             key,
@@ -489,53 +502,7 @@ impl BucketValue {
     }
 }
 
-#[derive(Deserialize)]
-struct ValueAnswer {
-    message: EncodedValue,
-}
-
-/// A message as the JetStream API returns it: data and headers in base64.
-#[derive(Deserialize)]
-struct EncodedValue {
-    seq: u64,
-    #[serde(default)]
-    data: String,
-    #[serde(default)]
-    hdrs: String,
-}
-
-impl EncodedValue {
-    fn decode(self) -> Result<BucketValue, String> {
-        let decode = |text: &str| {
-            STANDARD
-                .decode(text)
-                .map_err(|error| format!("the answer of JetStream is not valid: {error}"))
-        };
-        let headers = decode(&self.hdrs)?;
-        let headers = String::from_utf8_lossy(&headers);
-        let header = |name: &str| {
-            headers.split("\r\n").find_map(|line| {
-                let (found, value) = line.split_once(':')?;
-                found.eq_ignore_ascii_case(name).then(|| value.trim())
-            })
-        };
-        Ok(BucketValue {
-            value: decode(&self.data)?,
-            revision: self.seq,
-            is_removed: is_removed(header(OPERATION_HEADER), header(MARKER_HEADER)),
-            change: header(CHANGE_HEADER).map(str::to_owned),
-        })
-    }
-}
-
 /// Returns true if a message with these headers says that its key was removed.
 fn is_removed(operation: Option<&str>, marker: Option<&str>) -> bool {
     matches!(operation, Some("DEL" | "PURGE")) || marker.is_some()
-}
-
-/// Returns an id that no other change has.
-fn random_id() -> Result<String, String> {
-    let mut bytes = [0_u8; 16];
-    getrandom::fill(&mut bytes).map_err(|error| format!("no random numbers: {error}"))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -1,10 +1,7 @@
 //! Access to the stream of the audit log. All reads are answered by the leader of the stream, since a follower may lag
 //! behind.
 
-use std::time::Duration;
-
 use async_nats::HeaderMap;
-use base64::Engine as _;
 use bytes::Bytes;
 use futures::{StreamExt as _, stream};
 use serde::Deserialize;
@@ -13,12 +10,10 @@ use tokio::time::Instant;
 
 use super::log_message::AuditMessage;
 use super::{ClusterAuditError, WriterName};
-use crate::connection::ClusterConnection;
+use crate::connection::{ACCESS_TIMEOUT, ClusterConnection};
 use crate::request::{RequestError, code};
+use crate::stream_message::StreamMessage;
 use crate::{names, streams};
-
-/// Maximum time of one access.
-const ACCESS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Number of messages that are requested at the same time.
 const READ_AHEAD: usize = 64;
@@ -165,72 +160,36 @@ impl AuditStream {
     }
 
     async fn get(&self, query: &Value) -> Result<Option<AuditMessage>, ClusterAuditError> {
-        let name = format!("STREAM.MSG.GET.{}", names::AUDIT_STREAM);
         let deadline = Instant::now() + ACCESS_TIMEOUT;
-        let answer = self.connection.api::<MessageAnswer>(&name, query, deadline);
-        match answer.await {
-            Ok(answer) => self.decode(answer.message).map(Some),
-            Err(error)
-                if matches!(
-                    error.code(),
-                    Some(code::NO_MESSAGE | code::STREAM_NOT_FOUND)
-                ) =>
-            {
-                Ok(None)
-            }
-            Err(error) => Err(self.error(&error)),
-        }
-    }
-
-    fn decode(&self, message: EncodedMessage) -> Result<AuditMessage, ClusterAuditError> {
-        let damaged = |text: &str| ClusterAuditError::Damaged {
-            sequence: message.seq,
-            text: text.to_owned(),
-        };
-        let decode = |text: &str| base64::engine::general_purpose::STANDARD.decode(text);
-        let payload = decode(&message.data).map_err(|_| damaged("its content is not base64"))?;
-        let headers = decode(&message.hdrs).map_err(|_| damaged("its headers are not base64"))?;
-        let writer = message
-            .subject
-            .strip_prefix(&names::audit_subject(""))
-            .ok_or_else(|| damaged("its subject is not the subject of a writer"))?;
-        Ok(AuditMessage {
-            writer: writer.to_owned(),
-            sequence: message.seq,
-            headers: parse_headers(&headers),
-            payload: payload.into(),
-        })
+        let message = self
+            .connection
+            .read_message(names::AUDIT_STREAM, query, deadline);
+        let message = message.await.map_err(|error| self.error(&error))?;
+        message.map(decode).transpose()
     }
 }
 
-#[derive(Deserialize)]
-struct MessageAnswer {
-    message: EncodedMessage,
-}
-
-#[derive(Deserialize)]
-struct EncodedMessage {
-    subject: String,
-    seq: u64,
-    #[serde(default)]
-    hdrs: String,
-    #[serde(default)]
-    data: String,
-}
-
-/// Parses headers: a version line, then `NAME: VALUE` lines. Lines that are not valid are left out.
-fn parse_headers(bytes: &[u8]) -> HeaderMap {
-    let mut headers = HeaderMap::new();
-    let text = String::from_utf8_lossy(bytes);
-    for line in text.lines().skip(1) {
-        if let Some((name, value)) = line.split_once(':')
-            && let Ok(name) = name.parse::<async_nats::HeaderName>()
-            && let Ok(value) = value.trim().parse::<async_nats::HeaderValue>()
-        {
-            headers.append(name, value);
-        }
-    }
-    headers
+fn decode(message: StreamMessage) -> Result<AuditMessage, ClusterAuditError> {
+    let damaged = |text: &str| ClusterAuditError::Damaged {
+        sequence: message.seq,
+        text: text.to_owned(),
+    };
+    let payload = message
+        .payload()
+        .map_err(|_| damaged("its content is not base64"))?;
+    let headers = message
+        .headers()
+        .map_err(|_| damaged("its headers are not base64"))?;
+    let writer = message
+        .subject
+        .strip_prefix(&names::audit_subject(""))
+        .ok_or_else(|| damaged("its subject is not the subject of a writer"))?;
+    Ok(AuditMessage {
+        writer: writer.to_owned(),
+        sequence: message.seq,
+        headers,
+        payload: payload.into(),
+    })
 }
 
 /// Checks the name of a writer that came from outside.

@@ -20,6 +20,7 @@ use crate::audit::stream::AuditStream;
 use crate::audit::writer::{AuditWriterTask, recovery_line};
 use crate::audit::{ClosedWriter, ClusterAuditError, ClusterAuditSink, RecordedCall};
 use crate::connection::{ClusterConnection, ClusterError};
+use crate::ids::random_hex;
 use crate::state::NatsState;
 
 /// Lifetime of a lease, and the interval at which it is renewed.
@@ -76,7 +77,8 @@ pub(crate) struct NodeIncarnation {
 impl NodeIncarnation {
     fn new(previous: Option<String>) -> Result<Self, ClusterError> {
         Ok(Self {
-            id: random_id()?,
+            id: random_hex::<ID_BYTES>()
+                .map_err(|error| ClusterError::Options(format!("no random numbers: {error}")))?,
             previous,
             closed: watch::Sender::new(false),
             leased: watch::Sender::new(false),
@@ -89,14 +91,6 @@ impl NodeIncarnation {
         // The sender lives in `self`.
         let _ = leased.wait_for(|leased| *leased).await;
     }
-}
-
-/// Returns a random id: hex digits.
-fn random_id() -> Result<String, ClusterError> {
-    let mut bytes = [0; ID_BYTES];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| ClusterError::Options(format!("no random numbers: {error}")))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// The parts of a node that its tasks share.

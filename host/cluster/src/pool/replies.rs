@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::connection::{ClusterConnection, ClusterError};
+use crate::ids::random_hex;
 use crate::names;
 
 /// Number of random bytes in the reply subjects of a process.
@@ -48,11 +49,10 @@ impl ReplyTable {
     pub(super) async fn subscribe(
         connection: &ClusterConnection,
     ) -> Result<(Arc<Self>, tokio::task::JoinHandle<()>), ClusterError> {
-        let mut bytes = [0; INSTANCE_BYTES];
-        getrandom::fill(&mut bytes)
+        let instance = random_hex::<INSTANCE_BYTES>()
             .map_err(|error| ClusterError::Options(format!("no random numbers: {error}")))?;
         let table = Arc::new(Self {
-            instance: bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+            instance,
             next: AtomicU64::new(0),
             open: Mutex::default(),
         });

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use mimir_core::shared_state::{SharedStateError, StateArea, StateKey};
 use parking_lot::Mutex;
@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::{BucketValue, StateAccess, StateUpdate, deadline};
+use crate::clock::now_ms;
 
 /// Number of slices of a window. Events of a slice are counted together, and until the end of the slice is older than
 /// the window. A window of fewer milliseconds is exact.
@@ -191,13 +192,6 @@ fn stored_events(stored: Option<BucketValue>) -> CountedEvents {
         }
         _ => CountedEvents::default(),
     }
-}
-
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| {
-        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-    })
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::CallRunner;
 use crate::frames::RemoteToolList;
+use crate::ids::hex;
 
 /// Maximum number of roles whose views of the pipeline are kept.
 const MAX_ROLES: usize = 256;
@@ -80,9 +81,8 @@ impl CallRunner for PipelineRunner {
         // The tools are sorted by name.
         let json = serde_json::to_vec(&tools).unwrap_or_default();
         let digest = Sha256::digest(&json);
-        let digest = digest.iter().take(16).map(|byte| format!("{byte:02x}"));
         let catalogue = RemoteToolList {
-            digest: digest.collect(),
+            digest: hex(&digest[..16]),
             tools,
         };
         *cached = Some((snapshot, catalogue.clone()));
