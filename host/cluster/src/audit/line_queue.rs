@@ -346,6 +346,8 @@ impl LineQueue {
 
     /// Returns lines that were not stored: outcomes of announced calls wait for the next attempt, others fail.
     pub(crate) fn refuse(&self, lines: Vec<QueuedLine>, failure: &LineFailure) {
+        // First, so that callers who learn of the refusal find that the log is not ready.
+        self.set_failure(Some(failure.clone()));
         let mut state = self.state.lock();
         for line in lines.into_iter().rev() {
             let is_open = matches!(state.announced.get(&line.id), Some(Some(_)));
