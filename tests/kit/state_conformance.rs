@@ -141,7 +141,7 @@ pub async fn any_bytes_and_keys_are_stored(pair: &StatePair) {
     }
 }
 
-/// The same key in another area is another value.
+/// Values of equal keys in different areas are independent.
 pub async fn areas_are_separate(pair: &StatePair) {
     let key = new_key("areas");
     for area in StateArea::ALL {

@@ -1,10 +1,9 @@
 //! Tests of the files that `mimir cluster init` writes, with a NATS server that is started from them.
 
-#![allow(
+#![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::panic,
-    reason = "tests"
+    reason = "a test that goes wrong ends where it goes wrong"
 )]
 
 mod cluster_folder;

@@ -437,7 +437,10 @@ async fn canary_in_arguments_and_results_raises_an_alarm_in_each_encoding() {
     let bench = keeping(vec![of_server("files")], quiet, ApprovalAnswer::No);
     let outcome = bench.pipeline.call(call("mcp_tool", other)).await;
     assert_eq!(code(&outcome), Some(ToolErrorCode::PolicyDenied));
-    assert!(alarms(&bench).is_empty(), "a real secret is no canary");
+    assert!(
+        alarms(&bench).is_empty(),
+        "an alarm for a secret that is not a canary"
+    );
 }
 
 #[tokio::test]
