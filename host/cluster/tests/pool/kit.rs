@@ -139,7 +139,7 @@ impl Drop for Worker {
 pub struct Front {
     pub pool: WorkerPool,
     pub node: ClusterNode,
-    connection: ClusterConnection,
+    pub connection: ClusterConnection,
 }
 
 impl Front {

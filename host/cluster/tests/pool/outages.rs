@@ -55,6 +55,8 @@ async fn calls_are_refused_and_never_sent_while_no_server_is_reachable() {
     let pool = front.pool.clone();
     eventually("the server knows the worker", || pool.workers() == 1).await;
     server.kill();
+    // A call that is sent before the loss is noticed may have run.
+    eventually("the loss is noticed", || !front.connection.is_connected()).await;
     for _ in 0..3 {
         let refused = front
             .pool
