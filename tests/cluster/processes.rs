@@ -69,9 +69,30 @@ impl ManagedProcess {
         }
     }
 
-    /// Stops the process without its knowledge.
+    /// Stops the process without its knowledge. Returns once all of its threads have stopped, at most after a second.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
+        let start = Instant::now();
+        while !self.has_stopped() && start.elapsed() < Duration::from_secs(1) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Returns true if each thread of the process is stopped by a signal, or if it has ended.
+    fn has_stopped(&self) -> bool {
+        let id = self.child.as_ref().map(Child::id).unwrap_or_default();
+        let Ok(threads) = fs::read_dir(format!("/proc/{id}/task")) else {
+            return true;
+        };
+        threads.flatten().all(|thread| {
+            let text = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            // The name of the program, which may contain anything, ends with the last parenthesis.
+            let fields = text.rsplit(')').next().unwrap_or_default();
+            matches!(
+                fields.trim_start().chars().next(),
+                None | Some('T' | 'Z' | 'X')
+            )
+        })
     }
 
     /// Continues a paused process.
