@@ -76,9 +76,9 @@ impl Limits {
     pub const CONCURRENT_TOTAL: usize = 64;
     /// Default wall clock for tools that run commands, because builds take long.
     pub const WALL_WITH_COMMANDS: Duration = Duration::from_secs(600);
-    /// Fuel per second of wall clock if `limits.fuel` is not set: the consumption of a tight loop. Ordinary code uses a
-    /// tenth to a half of it, so that the wall clock limit is reached first.
-    pub const FUEL_PER_SECOND: u64 = 20_000_000_000;
+    /// Fuel per second of wall clock if `limits.fuel` is not set: more than any processor spends, so that the wall clock
+    /// limit is reached first. Six instructions per cycle at 5 GHz are 30 billion; ordinary code spends 2 to 10 billion.
+    pub const FUEL_PER_SECOND: u64 = 50_000_000_000;
     /// Maximum depth of nested calls, so that cycles end before the stack overflows.
     pub const CALL_DEPTH: u32 = 8;
     /// Upper bound of `memory`, in bytes: the size of one 32-bit memory, for which the engine reserves address space.
