@@ -1,0 +1,1 @@
+//! Attacks on the console over HTTP.
