@@ -11,7 +11,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use mimir_core::approval::{ApprovalAnswer, Approver, Card, QuestionSharing};
+use mimir_core::approval::{ApprovalAnswer, Approver, Card, QuestionSharing, is_narrower_pattern};
 use mimir_core::config::UnattendedQuestions;
 use mimir_core::shared_state::{
     SharedStateError, SharedStateHandle, StateArea, StateEntry, StateKey, StateRevision,
@@ -50,7 +50,7 @@ pub struct GivenAnswer {
     pub by: String,
     /// The time.
     pub at: Timestamp,
-    /// The reason, for the record.
+    /// The reason, for the record and, after "no", for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -234,7 +234,39 @@ fn check_offered(card: &Card, answer: &ApprovalAnswer) -> Result<(), ToolError> 
         ApprovalAnswer::Edit(_) if !card.editable => Err(ToolError::invalid_input(
             "this question cannot be edited: expected `once` or `no`",
         )),
+        ApprovalAnswer::AlwaysCommands(commands) => check_patterns(card, commands),
         _ => Ok(()),
+    }
+}
+
+/// Fails if a pattern covers more commands than those of the card.
+fn check_patterns(card: &Card, commands: &[String]) -> Result<(), ToolError> {
+    let offered = card.always.iter().flat_map(|always| &always.commands);
+    let offered: Vec<String> = offered.cloned().collect();
+    if offered.is_empty() {
+        return Err(ToolError::invalid_input(
+            "this question offers no patterns of commands: expected `once`, `session`, `always` or `no`",
+        ));
+    }
+    if commands.is_empty() {
+        return Err(ToolError::invalid_input(
+            "a pattern is missing: give at least one pattern of commands",
+        ));
+    }
+    match commands
+        .iter()
+        .find(|pattern| !is_narrower_pattern(pattern, &offered))
+    {
+        None => Ok(()),
+        Some(wider) => Err(ToolError::invalid_input(format!(
+            "`{}` is not one of the offered patterns or a narrower one: expected {} or the same words with more after them",
+            mimir_core::text::visible(mimir_core::text::prefix(wider, 200)),
+            offered
+                .iter()
+                .map(|pattern| format!("`{pattern}`"))
+                .collect::<Vec<_>>()
+                .join(", ")
+        ))),
     }
 }
 
@@ -429,7 +461,10 @@ impl OpenQuestion {
         match question.state {
             QuestionState::Answered(given) => {
                 check_offered(&self.question.card, &given.answer).ok()?;
-                Some(given.answer)
+                Some(match (given.answer, given.reason) {
+                    (ApprovalAnswer::No, Some(reason)) => ApprovalAnswer::NoBecause(reason),
+                    (answer, _) => answer,
+                })
             }
             QuestionState::Open | QuestionState::Expired => None,
         }

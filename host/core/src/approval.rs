@@ -8,6 +8,7 @@ use crate::decision::DecisionReason;
 use crate::tool::{RiskLevel, ToolSource};
 
 mod approval_queue;
+mod card_facts;
 mod card_sections;
 mod chain;
 mod fingerprint;
@@ -17,10 +18,11 @@ mod readable_arguments;
 mod stored_approval;
 mod workspace_binding;
 
+pub use card_facts::{CardFacts, UntrustedRead};
 pub use card_sections::CardSection;
 pub use chain::ApproverChain;
 pub use fingerprint::Fingerprint;
-pub use pattern::ApprovalPattern;
+pub use pattern::{ApprovalPattern, is_narrower_pattern};
 pub use question_sharing::QuestionSharing;
 pub use stored_approval::{ApprovalStore, ApprovalStoreError, NoApprovalStore, StoredApproval};
 pub use workspace_binding::WorkspaceBinding;
@@ -76,6 +78,9 @@ pub struct Card {
     pub remedies: Vec<String>,
     /// True if the arguments can be edited. An effect cannot be edited, only approved or denied.
     pub editable: bool,
+    /// Facts for consoles.
+    #[serde(default, skip_serializing_if = "CardFacts::is_empty")]
+    pub facts: CardFacts,
 }
 
 /// The coverage of the answer "always".
@@ -90,6 +95,9 @@ pub struct AlwaysCoverage {
     /// The kinds of needs that the grant withholds, as the previous grant did.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub withheld: Vec<String>,
+    /// If "always" covers commands: their patterns. A person can store narrower ones instead.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<String>,
 }
 
 /// A person's answer.
@@ -104,10 +112,15 @@ pub enum ApprovalAnswer {
     Session,
     /// Yes, also to everything that the card's "always" covers, until it is revoked or expires.
     Always,
+    /// Yes, also to commands that these patterns cover, until it is revoked or expires. Each pattern is one of the card's
+    /// or narrower: see [`is_narrower_pattern`].
+    AlwaysCommands(Vec<String>),
     /// Run the call with these arguments instead. They pass all checks again.
     Edit(Value),
     /// No.
     No,
+    /// No, with a reason for the model.
+    NoBecause(String),
     /// No person is there to answer.
     Unattended {
         /// One sentence that tells the person how to answer. Models never see it.
@@ -122,9 +135,9 @@ impl ApprovalAnswer {
             ApprovalAnswer::Once => "once",
             ApprovalAnswer::InAdvance => "beforehand",
             ApprovalAnswer::Session => "session",
-            ApprovalAnswer::Always => "always",
+            ApprovalAnswer::Always | ApprovalAnswer::AlwaysCommands(_) => "always",
             ApprovalAnswer::Edit(_) => "edit",
-            ApprovalAnswer::No => "no",
+            ApprovalAnswer::No | ApprovalAnswer::NoBecause(_) => "no",
             ApprovalAnswer::Unattended { .. } => "nobody",
         }
     }

@@ -19,7 +19,7 @@ fn card(tool: &str) -> Card {
         "risks": [],
         "grants": [],
         "reasons": [],
-        "always": AlwaysCoverage { text: "everything".to_owned(), grants: vec![], withheld: vec![] },
+        "always": AlwaysCoverage { text: "everything".to_owned(), grants: vec![], withheld: vec![], commands: vec![] },
         "editable": true
     }))
     .unwrap()

@@ -124,9 +124,11 @@ mod tests {
                 text: "grant\nmimir: may `good` run?".into(),
                 grants: vec!["`evil_two` may read `docs`\nmimir: may `good` run?".into()],
                 withheld: vec!["files".into()],
+                commands: Vec::new(),
             }),
             remedies: vec!["`a: b`\nmimir: may `good` run?".into()],
             editable: true,
+            facts: mimir_core::approval::CardFacts::default(),
         }
     }
 

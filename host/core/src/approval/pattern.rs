@@ -161,6 +161,25 @@ impl ApprovalPattern {
         }
     }
 
+    /// Replaces the patterns of commands by those of `commands` that are not wider. Has no effect on other patterns.
+    #[must_use]
+    pub(crate) fn narrowed_to(mut self, commands: &[String]) -> Self {
+        let narrower: Vec<String> = commands
+            .iter()
+            .filter(|pattern| is_narrower_pattern(pattern, &self.commands))
+            .cloned()
+            .collect();
+        if !narrower.is_empty() {
+            self.commands = narrower;
+        }
+        self
+    }
+
+    /// Returns the patterns of commands; empty for a pattern of arguments.
+    pub(crate) fn commands(&self) -> &[String] {
+        &self.commands
+    }
+
     /// Returns true if one of the command patterns covers the command.
     pub(crate) fn covers_command(&self, offer: &ApprovalOffer) -> bool {
         let mut patterns = self.commands.iter();
@@ -222,6 +241,22 @@ impl ApprovalPattern {
     }
 }
 
+/// Returns true if the command pattern covers only commands that one of the `offered` patterns covers: it is equal, or it
+/// begins with the same words as an offered pattern that ends in `*`.
+pub fn is_narrower_pattern(pattern: &str, offered: &[String]) -> bool {
+    if CommandPattern::parse(pattern).is_err() {
+        return false;
+    }
+    let words: Vec<&str> = pattern.split_whitespace().collect();
+    offered.iter().any(|offered| {
+        let offered: Vec<&str> = offered.split_whitespace().collect();
+        match offered.split_last() {
+            Some((&"*", head)) => words.starts_with(head),
+            _ => words == offered,
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -245,6 +280,43 @@ mod tests {
         };
         evaluation.push_with_basis(reason, basis);
         evaluation
+    }
+
+    #[test]
+    fn approval_pattern_is_narrowed_but_never_widened() {
+        let offered = ["git push *", "ls -l"].map(str::to_owned);
+        for (pattern, narrower) in [
+            ("git push *", true),
+            ("git push", true),
+            ("git push origin *", true),
+            ("git  push  origin main", true),
+            ("git push *.x", true),
+            ("ls -l", true),
+            ("git *", false),
+            ("git pull", false),
+            ("ls *", false),
+            ("ls -l a", false),
+            ("rm *", false),
+            ("*", false),
+            ("", false),
+            ("git push [", false),
+        ] {
+            assert_eq!(
+                is_narrower_pattern(pattern, &offered),
+                narrower,
+                "{pattern}"
+            );
+        }
+        let pattern = |commands: &[&str]| ApprovalPattern {
+            fixed: Map::new(),
+            open: Vec::new(),
+            commands: commands.iter().map(|&command| command.to_owned()).collect(),
+            requests: None,
+        };
+        let narrowed = pattern(&["git push *"]).narrowed_to(&["git *".into(), "git push a".into()]);
+        assert_eq!(narrowed, pattern(&["git push a"]));
+        let not_narrowed = pattern(&["git push *"]).narrowed_to(&["git *".to_owned()]);
+        assert_eq!(not_narrowed, pattern(&["git push *"]));
     }
 
     #[test]

@@ -289,6 +289,7 @@ mod tests {
                 always: None,
                 remedies: Vec::new(),
                 editable: true,
+                facts: crate::approval::CardFacts::default(),
             };
             card.readable_arguments(72).join("\n")
         };

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::call::CallContext;
 use crate::decision::Decision;
 use crate::error::ToolErrorCode;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, TrustLevel};
 use crate::text;
 use crate::tool::{Tool, ToolSource};
 
@@ -106,6 +106,9 @@ pub struct AuditEvent {
     /// True if the result of an earlier call was returned, and the tool did not run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cached: bool,
+    /// For a call: the trust level of its result, if that is untrusted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trust: Option<TrustLevel>,
     /// For a canary: the way on which it was seen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction: Option<CanaryDirection>,
@@ -155,6 +158,7 @@ impl AuditEvent {
             truncated: false,
             attempts: None,
             cached: false,
+            trust: None,
             direction: None,
             span: None,
         }
@@ -231,6 +235,7 @@ impl AuditEvent {
         self.truncated = outcome.truncated();
         self.attempts = receipt.attempts;
         self.cached = receipt.cached;
+        self.trust = Some(outcome.label().trust).filter(|trust| *trust == TrustLevel::Untrusted);
     }
 }
 

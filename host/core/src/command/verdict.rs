@@ -1,11 +1,11 @@
 //! The verdict on one simple command of a program.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::decision::Decision;
 
 /// The strictest decision on one simple command, and the first rule with that decision.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandVerdict {
     /// The command, for display.
     pub command: String,

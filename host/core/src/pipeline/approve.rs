@@ -18,6 +18,7 @@ use crate::paths::PathRules;
 use crate::policy;
 use crate::redact::Redactor;
 use crate::skill_grant::SkillGrant;
+use crate::text;
 use crate::tool::{Tool, ToolName};
 
 use super::call_command::CallCommand;
@@ -309,6 +310,9 @@ impl NestedCaller {
     }
 }
 
+/// Maximum length of a person's reason in the error for the model, in characters.
+const REASON_MAX: usize = 300;
+
 /// The next step of a call after this stage.
 pub(super) enum ApproveStep {
     /// Run the tool.
@@ -382,7 +386,7 @@ pub(super) async fn ask(
         return Ok(None);
     }
     let plugin = stage.snapshot.registry.plugin(&checked.tool);
-    let card = card::build_card(ruled, &plugin);
+    let card = card::build_card(stage, ruled, &plugin);
     // Waiting for a person counts neither as run time of this call nor of its callers.
     let parent = checked.parent.as_ref();
     if let Some(parent) = parent {
@@ -410,7 +414,9 @@ pub(super) async fn ask(
     };
     let answer = match answered.answer.clone() {
         // The card did not offer these answers.
-        ApprovalAnswer::Session | ApprovalAnswer::Always if card.always.is_none() => {
+        ApprovalAnswer::Session | ApprovalAnswer::Always | ApprovalAnswer::AlwaysCommands(_)
+            if card.always.is_none() =>
+        {
             ApprovalAnswer::Once
         }
         answer => answer,
@@ -426,7 +432,7 @@ pub(super) async fn ask(
             ruled,
             "a person must see the changes of its plugin since the grant first",
         )),
-        ApprovalAnswer::Session | ApprovalAnswer::Always => {
+        ApprovalAnswer::Session | ApprovalAnswer::Always | ApprovalAnswer::AlwaysCommands(_) => {
             store_answer::store_answer(stage, ruled, &plugin, &answer, recorder)?;
             if answer == ApprovalAnswer::Session {
                 stage.share_answer(session).await;
@@ -438,6 +444,11 @@ pub(super) async fn ask(
             Ok(Some(arguments))
         }
         ApprovalAnswer::No => Err(refused_error(ruled, "a person said no")),
+        ApprovalAnswer::NoBecause(reason) => {
+            let reason = text::visible(text::prefix(reason.trim(), REASON_MAX));
+            let why = format!("a person said no, for this reason: {reason}");
+            Err(refused_error(ruled, &why))
+        }
         ApprovalAnswer::Unattended { remedy } => {
             let mut error = refused_error(ruled, "no person was available to give it");
             let remedies = policy::remedies_besides_approval(evaluation, &checked.tool);

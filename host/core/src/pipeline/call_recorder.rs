@@ -425,6 +425,11 @@ impl CallRecorder {
         Arc::clone(&self.taint_floor)
     }
 
+    /// Returns the id of the call.
+    pub(super) fn id(&self) -> &str {
+        &self.event.id
+    }
+
     /// Returns the session of the call.
     pub(super) fn session(&self) -> &str {
         &self.event.session

@@ -129,6 +129,7 @@ pub(super) fn label(stage: &StageContext<'_>, clean: Clean, recorder: &CallRecor
     let session = stage.sessions.get(recorder.session());
     session.record_masks(&clean.masks);
     session.record_read(&label, source.clone());
+    session.record_untrusted_call(&label, recorder.id());
     if recorder.tool().is_some_and(|tool| is_network_tool(tool))
         && let Ok(output) = &clean.result
     {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
-use crate::approval::{Fingerprint, StoredApproval};
+use crate::approval::{Fingerprint, StoredApproval, UntrustedRead};
 use crate::decision::{
     Decision, DecisionReason, PolicyEvaluation, PolicyLayer, RuleArguments, RuleBasis,
 };
@@ -39,6 +39,9 @@ pub(super) struct PipelineSessions {
 /// Maximum number of masked values of one rule that a session remembers: more than any edited file contains.
 const MASKED_VALUES_MAX: usize = 10_000;
 
+/// Maximum number of untrusted results that a session remembers. The first ones matter most.
+const UNTRUSTED_READS_MAX: usize = 8;
+
 /// The state of one session.
 #[derive(Default)]
 pub(super) struct PipelineSession(Mutex<SessionState>);
@@ -49,6 +52,8 @@ struct SessionState {
     untrusted: Vec<(ContentSource, String)>,
     /// The origin of the first sensitive content.
     sensitive: Option<String>,
+    /// The first untrusted results that the session has read in this process, for questions about later calls.
+    untrusted_reads: Vec<UntrustedRead>,
     approvals: Vec<SessionAnswer>,
     /// The permissions of the skills that the session uses.
     skills: Vec<SkillGrant>,
@@ -211,6 +216,37 @@ impl PipelineSession {
         if changed {
             lock(&self.0).shared.changes += 1;
         }
+    }
+
+    /// Remembers the call whose result has untrusted content.
+    pub(super) fn record_untrusted_call(&self, label: &ContentLabel, call: &str) {
+        if label.trust != TrustLevel::Untrusted {
+            return;
+        }
+        let mut state = lock(&self.0);
+        if state.untrusted_reads.len() < UNTRUSTED_READS_MAX {
+            state.untrusted_reads.push(UntrustedRead {
+                origin: label.origin.clone(),
+                call_id: call.to_owned(),
+            });
+        }
+    }
+
+    /// Returns the first untrusted results that the session has read, and the origin of the first sensitive content.
+    pub(super) fn reads(&self) -> (Vec<UntrustedRead>, Option<String>) {
+        let state = lock(&self.0);
+        let mut reads = state.untrusted_reads.clone();
+        let elsewhere = state.untrusted.iter().filter(|(_, origin)| {
+            state
+                .untrusted_reads
+                .iter()
+                .all(|read| read.origin != *origin)
+        });
+        reads.extend(elsewhere.map(|(_, origin)| UntrustedRead {
+            origin: origin.clone(),
+            call_id: String::new(),
+        }));
+        (reads, state.sensitive.clone())
     }
 
     /// Remembers the label of an outcome of another process, which has stored it.

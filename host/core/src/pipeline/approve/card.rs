@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::approval::{AlwaysCoverage, ApprovalPattern, Card, Fingerprint, WorkspaceBinding};
+use crate::approval::{
+    AlwaysCoverage, ApprovalPattern, Card, CardFacts, Fingerprint, WorkspaceBinding,
+};
+use crate::command::CommandVerdict;
 use crate::decision::{DecisionReason, PolicyEvaluation, PolicyLayer};
+use crate::pipeline::StageContext;
 use crate::policy;
 use crate::text;
 use crate::tool::{RiskLevel, Tool};
@@ -14,6 +18,8 @@ use super::Ruled;
 const LINE_MAX: usize = 500;
 /// Maximum number of risks on a card.
 const RISKS_MAX: usize = 20;
+/// Maximum number of commands whose verdicts are among the facts of a card.
+const COMMANDS_MAX: usize = 100;
 
 /// Converts a text from the tool to one short line that is safe to print.
 fn short_line(text: &str) -> String {
@@ -21,7 +27,7 @@ fn short_line(text: &str) -> String {
 }
 
 /// Builds the card. `plugin` contains all tools of the called plugin.
-pub(super) fn build_card(ruled: &Ruled, plugin: &[Arc<Tool>]) -> Card {
+pub(super) fn build_card(stage: &StageContext<'_>, ruled: &Ruled, plugin: &[Arc<Tool>]) -> Card {
     let checked = &ruled.checked;
     let tool = &checked.tool;
     let assessment = ruled.assessment.as_ref();
@@ -90,6 +96,27 @@ pub(super) fn build_card(ruled: &Ruled, plugin: &[Arc<Tool>]) -> Card {
             .then(|| always_coverage(ruled, plugin)),
         remedies: policy::widening_remedies(&ruled.evaluation, tool),
         editable: !checked.is_effect,
+        facts: card_facts(stage, ruled),
+    }
+}
+
+/// Returns the facts that link the card to the record.
+fn card_facts(stage: &StageContext<'_>, ruled: &Ruled) -> CardFacts {
+    let context = &ruled.checked.context;
+    let (untrusted, sensitive) = stage.sessions.get(&context.session_id).reads();
+    let commands = ruled.evaluation.commands().iter().take(COMMANDS_MAX);
+    CardFacts {
+        call_id: context.request_id.to_string(),
+        session: context.session_id.clone(),
+        commands: commands
+            .map(|verdict| CommandVerdict {
+                command: short_line(&verdict.command),
+                why: short_line(&verdict.why),
+                ..verdict.clone()
+            })
+            .collect(),
+        untrusted,
+        sensitive,
     }
 }
 
@@ -133,6 +160,7 @@ fn always_coverage(ruled: &Ruled, plugin: &[Arc<Tool>]) -> AlwaysCoverage {
         text,
         grants: Vec::new(),
         withheld: Vec::new(),
+        commands: pattern.commands().to_vec(),
     }
 }
 
@@ -156,5 +184,6 @@ fn grant_coverage(tool: &Tool, plugin: &[Arc<Tool>]) -> AlwaysCoverage {
         ),
         grants: grants.collect(),
         withheld,
+        commands: Vec::new(),
     }
 }

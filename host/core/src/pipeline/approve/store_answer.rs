@@ -66,10 +66,13 @@ pub(super) fn store_answer(
                 .checked_add(stage.snapshot.policy.approval_lifetime())
                 .ok();
             let detail = expires_at.map_or("for good".to_owned(), |end| format!("until {end:.0}"));
-            let approval = StoredApproval {
+            let mut approval = StoredApproval {
                 scope,
                 ..StoredApproval::new(&lookup, now_stamp, expires_at)
             };
+            if let ApprovalAnswer::AlwaysCommands(commands) = answer {
+                approval.pattern = approval.pattern.narrowed_to(commands);
+            }
             let stored = ports.approval_store.store(approval);
             (stored, detail)
         }

@@ -141,6 +141,7 @@ mod tests {
             always: None,
             remedies: Vec::new(),
             editable: true,
+            facts: mimir_core::approval::CardFacts::default(),
         }
     }
 
