@@ -1,0 +1,62 @@
+/** The data that all screens share: who is logged in, the live calls and the open questions. */
+import { get } from './api.js';
+import { createStore } from './store.js';
+import { LiveCalls } from '../live/live_calls.js';
+
+/** The answer of `api/state`, or null before it is known. */
+export const session = createStore(null);
+
+/** The live calls, and a number that grows with each change. */
+export const live = new LiveCalls();
+export const liveVersion = createStore(0);
+
+/** The open questions, the oldest first. */
+export const questions = createStore([]);
+
+/** Ends of questions, by id: `{ state, answer, by }`. Bounded. */
+export const endedQuestions = createStore(new Map());
+
+const ENDED_MAX = 200;
+
+/** Marks the live calls as changed. */
+export const touchLive = () => liveVersion.set(liveVersion.get() + 1);
+
+/** Loads the state. */
+export async function loadState() {
+  session.set(await get('state'));
+}
+
+/** Loads what events then keep up to date. */
+export async function loadLists(dropEventsUpTo) {
+  const [state, calls, open] = await Promise.all([get('state'), get('calls'), get('questions')]);
+  session.set(state);
+  live.load(calls);
+  if (Number.isFinite(Number(calls.lastEvent))) dropEventsUpTo(Number(calls.lastEvent));
+  touchLive();
+  questions.set(open.questions ?? []);
+}
+
+/** Adds a question, or replaces it. */
+export function storeQuestion(question) {
+  if (!question?.id) return;
+  const open = questions.get();
+  const index = open.findIndex(({ id }) => id === question.id);
+  questions.set(index < 0 ? [...open, question] : open.with(index, question));
+  return index < 0;
+}
+
+/** Removes a question that was answered or has expired. */
+export function endQuestion(end) {
+  if (!end?.id) return;
+  const ended = new Map(endedQuestions.get());
+  ended.set(end.id, end);
+  if (ended.size > ENDED_MAX) ended.delete(ended.keys().next().value);
+  endedQuestions.set(ended);
+  questions.set(questions.get().filter(({ id }) => id !== end.id));
+}
+
+/** Returns true if the person may answer questions and cancel calls. */
+export const mayAnswer = (state) => state?.role === 'approver' || state?.role === 'admin';
+
+/** Returns true if the person may change settings and stop everything. */
+export const isAdmin = (state) => state?.role === 'admin';

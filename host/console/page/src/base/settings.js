@@ -1,0 +1,21 @@
+/** What this browser remembers for the person: the theme, and whether shortcuts are on. Nothing else is stored. */
+
+const NAME = 'mimir-console.';
+
+/** Returns a remembered word, or null. */
+export function recall(name) {
+  try {
+    return localStorage.getItem(NAME + name);
+  } catch {
+    return null;
+  }
+}
+
+/** Remembers a word, where the browser allows it. */
+export function remember(name, value) {
+  try {
+    localStorage.setItem(NAME + name, value);
+  } catch {
+    // Private windows may refuse; the setting then lasts as long as the page.
+  }
+}

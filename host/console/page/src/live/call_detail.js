@@ -1,0 +1,171 @@
+/** One call: its arguments, decision, effects, output and receipt. */
+import { Component, html, useLayoutEffect, useRef, useState } from '../base/html.js';
+import { post, segment } from '../base/api.js';
+import { bytes, clock, count, duration, oneLine, plural, short, visible } from '../base/format.js';
+import { useKeys } from '../base/keys.js';
+import { announce } from '../base/notify.js';
+import { href } from '../base/router.js';
+import { liveVersion, mayAnswer, questions, session } from '../base/session.js';
+import { useSeconds } from '../base/seconds.js';
+import { useStore } from '../base/store.js';
+import { Decision, Empty, ErrorText, Facts, Icon, Tag } from '../parts/controls.js';
+import { Dialog } from '../parts/dialog.js';
+import { Reasons } from '../parts/reasons.js';
+import { Framed, Name } from '../parts/text.js';
+import { EFFECTS_MAX, stateOf } from './live_calls.js';
+import { took } from './call_row.js';
+
+const EFFECT = { command: 'ran', request: 'requested', file: 'touched', storage: 'stored', secret: 'used the secret', model: 'asked the model' };
+
+export function CallDetail({ id, call, onClose }) {
+  const state = useStore(session);
+  const now = useSeconds();
+  const asked = useStore(questions, (list) => list.find(({ callId }) => callId === id));
+  const [isAsking, setAsking] = useState(false);
+  const [error, setError] = useState(null);
+  const isActive = call && call.state !== 'finished';
+  const mayCancel = isActive && mayAnswer(state);
+  useKeys({ ...(mayCancel && { c: () => setAsking(true) }) });
+  const cancel = async () => {
+    setAsking(false);
+    try {
+      await post(`calls/${segment(id)}/cancel`);
+      announce('The call is being cancelled.');
+    } catch (fault) {
+      setError(fault);
+    }
+  };
+  const head = html`
+    <div class="detail-head">
+      <button class="icon-button" aria-label="Close" title="Close (Esc)" onClick=${onClose}><${Icon} name="back" /></button>
+      <h2>${call ? html`<${Name} text=${call.tool} max=${80} strong />` : 'Call'}</h2>
+      ${call && html`<${Tag} tone=${stateOf(call).tone}>${stateOf(call).word}<//>`}
+      <span class="spacer"></span>
+      ${mayCancel && html`<button class="danger-quiet" onClick=${() => setAsking(true)}>Cancel call</button>`}
+    </div>
+  `;
+  if (!call) {
+    return html`
+      <section class="detail-pane" aria-label="Call">
+        ${head}
+        <${Empty} title="Not in the live list">This call ended a while ago. <a href=${href('record', ['call', id])}>Show it in the record</a>.<//>
+      </section>
+    `;
+  }
+  const { finished } = call;
+  const { receipt, label } = finished ?? {};
+  return html`
+    <section class="detail-pane" aria-label="Call">
+      ${head}
+      <div class="detail-body">
+        <${ErrorText} error=${error} />
+        ${asked && html`<p class="message warn">This call waits for an answer. <a class="button primary" href=${href('questions', [asked.id])}>Answer</a></p>`}
+        ${finished && !finished.ok && html`
+          <div class="message bad">
+            <strong>${finished.lost ? 'The process that ran this call is gone.' : finished.code}</strong>
+            ${finished.message && html`<${Framed} text=${finished.message} label="Error message" />`}
+          </div>`}
+        <h3>Arguments</h3>
+        <${Framed} text=${call.arguments} label="Arguments" truncated=${call.argumentsTruncated} />
+        ${call.progress && isActive && html`<${Progress} progress=${call.progress} />`}
+        ${(call.output.length > 0 || call.state === 'running') && html`<h3>Output</h3><${Output} output=${call.output} />`}
+        <h3>Effects <span class="faint">${call.effectCount || 'none'}</span></h3>
+        ${call.effects.length > 0 && html`<${Effects} effects=${call.effects} total=${call.effectCount} />`}
+        <h3>Decision</h3>
+        ${call.decided
+          ? html`<${Reasons} decision=${call.decided.decision} reasons=${call.decided.reasons} />`
+          : html`<p class="faint">Not decided yet.</p>`}
+        <h3>Facts</h3>
+        <${Facts}
+          facts=${[
+            ['Started', clock(call.at)],
+            [isActive ? 'Running for' : 'Took', duration(took(call, now))],
+            ['Fuel', receipt?.fuel === undefined ? null : short(receipt.fuel)],
+            ['Peak memory', receipt?.peakMemory === undefined ? null : bytes(receipt.peakMemory)],
+            ['In, out', receipt ? `${bytes(receipt.bytesIn)}, ${bytes(receipt.bytesOut)}` : null],
+            ['Tokens', receipt ? count(receipt.tokens) : null],
+            ['Result is', label ? html`${label.trust}, ${label.dataClass}; from <${Name} text=${label.origin} />` : null],
+            ['Client', call.client && html`<${Name} text=${call.client} />`],
+            ['User', call.user && html`<${Name} text=${call.user} />`],
+            ['Session', call.session && html`<a href=${href('record', [], { session: call.session })}><${Name} text=${call.session} /></a>`],
+            ['Process', call.process && html`<${Name} text=${`${call.process.name} (${call.process.pid})`} />`],
+            ['Tool is from', html`${call.source}${call.location ? html` <${Name} text=${call.location} max=${200} />` : ''}`],
+            ['Called by', call.parent && html`<a href=${href('live', [call.parent])}><${Name} text=${call.parent} /></a>`],
+            ['Call', html`<a href=${href('record', ['call', id])}><${Name} text=${id} /></a>`],
+          ]}
+        />
+        ${finished?.undo && html`<p><a class="button" href=${href('tools', ['undo', finished.undo])}>Show and undo the change</a></p>`}
+      </div>
+      ${isAsking &&
+      html`
+        <${Dialog} title="Cancel this call?" onClose=${() => setAsking(false)}>
+          <p><${Name} text=${call.tool} strong /> ends now. Changes that it has made stay. The model is told that a person cancelled the call.</p>
+          <div class="actions">
+            <button onClick=${() => setAsking(false)}>Let it run</button>
+            <button class="danger" autofocus onClick=${cancel}>Cancel call</button>
+          </div>
+        <//>
+      `}
+    </section>
+  `;
+}
+
+function Progress({ progress: { done, total, message } }) {
+  return html`
+    <div class="progress">
+      <progress aria-label="Progress" value=${total ? done : undefined} max=${total || undefined}></progress>
+      ${message && html`<${Name} text=${oneLine(message)} />`}
+    </div>
+  `;
+}
+
+function Effects({ effects, total }) {
+  return html`
+    <ol class="effects" tabindex="0" role="list" aria-label="Effects">
+      ${effects.map(
+        ({ at, effect, subject, decision }, index) => html`
+          <li key=${total - effects.length + index}>
+            <span class="faint time">${clock(at)}</span>
+            <span class="verb">${EFFECT[effect] ?? 'did'}</span>
+            <${Name} text=${subject} max=${300} />
+            ${decision && decision !== 'allow' && html`<${Decision} decision=${decision} />`}
+          </li>
+        `,
+      )}
+    </ol>
+    ${total > EFFECTS_MAX && html`<p class="faint small">The last ${EFFECTS_MAX} of ${plural(total, 'effect')}.</p>`}
+  `;
+}
+
+/** The streamed output. It follows the end, unless a person has scrolled up. */
+function Output({ output }) {
+  const box = useRef(null);
+  const follows = useRef(true);
+  useStore(liveVersion);
+  useLayoutEffect(() => {
+    if (follows.current) box.current.scrollTop = box.current.scrollHeight;
+  });
+  const scrolled = ({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) => {
+    follows.current = scrollTop + clientHeight > scrollHeight - 24;
+  };
+  return html`
+    <div class="foreign output" ref=${box} onScroll=${scrolled} tabindex="0" role="log" aria-live="off" aria-label="Output" translate="no">
+      ${output.dropped > 0 && html`<div class="faint">(${bytes(output.dropped)} before this are not kept)</div>`}
+      ${output.length === 0 && html`<div class="faint">(nothing yet)</div>`}
+      ${output.chunks.map(({ key, stream, text }) => html`<${Chunk} key=${key} stream=${stream} text=${text} />`)}
+    </div>
+  `;
+}
+
+const STREAMS = new Set(['stdout', 'stderr', 'log']);
+
+/** A part of the output. It renders only when its text has grown. */
+class Chunk extends Component {
+  shouldComponentUpdate({ text }) {
+    return text.length !== this.props.text.length;
+  }
+
+  render({ stream, text }) {
+    return html`<div class=${STREAMS.has(stream) ? `chunk ${stream}` : 'chunk'}>${visible(text)}</div>`;
+  }
+}

@@ -1,0 +1,58 @@
+/** A call in the list. */
+import { html } from '../base/html.js';
+import { clock, duration, millis, oneLine, plural } from '../base/format.js';
+import { Tag } from '../parts/controls.js';
+import { stateOf } from './live_calls.js';
+
+/** Returns what a screen reader says about a call. */
+export function rowLabel({ call }) {
+  const { word } = stateOf(call);
+  return `${oneLine(call.tool, 80)}, ${word}, ${oneLine(who(call), 60)}, ${plural(call.effectCount, 'effect')}`;
+}
+
+/** Returns who called: the client, or the user, or the process. */
+export const who = ({ client, user, process }) => client || user || process?.name || '';
+
+/** Returns how long a call took or has been running, in milliseconds. */
+export function took(call, now = Date.now()) {
+  if (call.finished) return call.finished.receipt?.durationMs ?? millis(call.finished.at) - millis(call.at);
+  return Math.max(0, now - millis(call.at));
+}
+
+export function CallRow({ row, onToggle }) {
+  const { call, depth, nested, isCollapsed } = row;
+  const { word, tone } = stateOf(call);
+  return html`
+    <div class="call-row call-columns">
+      <span class="cell-state"><${Tag} tone=${tone}>${word}<//></span>
+      <span class="cell-tool" style=${{ paddingLeft: `${Math.min(depth, 8) * 16}px` }}>
+        ${nested > 0 &&
+        html`<span
+          class=${isCollapsed ? 'twist closed' : 'twist'}
+          onClick=${(event) => {
+            event.stopPropagation();
+            onToggle(call.id, !isCollapsed);
+          }}
+        ></span>`}
+        ${depth > 0 && nested === 0 && html`<span class="branch"></span>`}
+        <code class="name strong" translate="no">${oneLine(call.tool, 80)}</code>
+      </span>
+      <span class="cell-arguments"><span class="inline-foreign" translate="no">${progressOrArguments(call)}</span></span>
+      <span class="cell-who"><span class="inline-foreign" translate="no">${oneLine(who(call), 40)}</span></span>
+      <span class="cell-effects right">${call.effectCount || ''}</span>
+      <span class="cell-took right">${call.state === 'waiting' ? '' : duration(took(call))}</span>
+      <span class="cell-time right faint">${clock(call.at)}</span>
+    </div>
+  `;
+}
+
+const argumentsLine = new WeakMap();
+
+function progressOrArguments(call) {
+  if (call.state !== 'finished' && call.progress) {
+    const { done, total, message } = call.progress;
+    return `${total ? `${Math.floor((100 * done) / total)} % ` : ''}${oneLine(message, 120)}`;
+  }
+  if (!argumentsLine.has(call)) argumentsLine.set(call, oneLine(call.arguments, 200));
+  return argumentsLine.get(call);
+}

@@ -1,0 +1,179 @@
+/** The calls of the Live screen: a bounded list that events change. */
+import { OutputText } from './output_text.js';
+
+/** Calls that are kept. Finished ones are dropped first, the oldest first. */
+export const CALLS_MAX = 2_000;
+
+/** Effects that are kept for a call. */
+export const EFFECTS_MAX = 200;
+
+/** Characters of the arguments that the filter searches. */
+const SEARCHED = 2_000;
+
+/** Nested calls are shown at most this deep. */
+const DEPTH_MAX = 12;
+
+/** All live calls by id, in the order of their start. */
+export class LiveCalls {
+  calls = new Map();
+  /** Calls that this page or the server has dropped. */
+  dropped = 0;
+
+  /** Replaces everything with the server's list. */
+  load({ calls = [], dropped = 0 }) {
+    this.calls.clear();
+    this.dropped = dropped;
+    for (const { output, effects, decided, finished, progress, state, ...started } of calls.slice(-CALLS_MAX)) {
+      const call = this.add(started);
+      call.decided = decided ?? null;
+      call.progress = progress ?? null;
+      call.state = state ?? 'running';
+      for (const effect of effects ?? []) addEffect(call, effect);
+      call.output.push('stdout', output);
+      if (finished) finish(call, finished);
+    }
+  }
+
+  /** Applies an event. Events of unknown calls are dropped: their start was dropped before. */
+  apply(event) {
+    if (event.kind === 'started') {
+      if (!this.calls.has(event.id)) this.add(event);
+      return;
+    }
+    const call = this.calls.get(event.id);
+    if (!call) return;
+    switch (event.kind) {
+      case 'decided':
+        call.decided = event;
+        if (call.state !== 'finished') call.state = event.state ?? 'running';
+        break;
+      case 'effect':
+        addEffect(call, event);
+        break;
+      case 'progress':
+        call.progress = event;
+        break;
+      case 'output':
+        call.output.push(event.stream, event.text);
+        break;
+      case 'finished':
+        finish(call, event);
+        break;
+      case 'lost':
+        if (call.state !== 'finished') finish(call, { at: null, ok: false, lost: true });
+        break;
+    }
+  }
+
+  add(started) {
+    const call = {
+      ...started,
+      state: 'running',
+      decided: null,
+      effects: [],
+      effectCount: 0,
+      progress: null,
+      output: new OutputText(),
+      finished: null,
+      searched: searchText(started),
+    };
+    this.calls.set(call.id, call);
+    if (this.calls.size > CALLS_MAX) this.dropOne();
+    return call;
+  }
+
+  dropOne() {
+    let oldest;
+    for (const call of this.calls.values()) {
+      oldest ??= call.id;
+      if (call.state === 'finished') {
+        oldest = call.id;
+        break;
+      }
+    }
+    this.calls.delete(oldest);
+    this.dropped++;
+  }
+
+  /** Returns how many calls are in each state. */
+  counts() {
+    const counts = { all: this.calls.size, waiting: 0, running: 0, finished: 0, failed: 0 };
+    for (const call of this.calls.values()) {
+      counts[call.state]++;
+      if (isFailed(call)) counts.failed++;
+    }
+    return counts;
+  }
+
+  /**
+   * Returns the rows of the list: the newest call first, nested calls below their caller. With a filter, the calls that
+   * match, without their nesting.
+   * @param {{ text: string, state: string, collapsed: Set<string> }} filter
+   */
+  rows({ text, state, collapsed }) {
+    const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+    if (words.length || state !== 'all') {
+      const rows = [];
+      for (const call of this.calls.values()) {
+        if (inState(call, state) && words.every((word) => call.searched.includes(word))) rows.push(row(call, 0, 0));
+      }
+      return rows.reverse();
+    }
+    const children = new Map();
+    const roots = [];
+    for (const call of this.calls.values()) {
+      if (!call.parent || call.parent === call.id || !this.calls.has(call.parent)) roots.push(call);
+      else if (children.has(call.parent)) children.get(call.parent).push(call);
+      else children.set(call.parent, [call]);
+    }
+    const rows = [];
+    const visit = (call, depth) => {
+      const nested = depth < DEPTH_MAX ? (children.get(call.id) ?? []) : [];
+      rows.push(row(call, depth, nested.length, collapsed.has(call.id)));
+      if (!collapsed.has(call.id)) for (const child of nested) visit(child, depth + 1);
+    };
+    for (const call of roots.reverse()) visit(call, 0);
+    return rows;
+  }
+}
+
+const row = (call, depth, nested, isCollapsed = false) => ({ id: call.id, call, depth, nested, isCollapsed });
+
+function inState(call, state) {
+  if (state === 'all') return true;
+  if (state === 'active') return call.state !== 'finished';
+  if (state === 'failed') return isFailed(call);
+  return call.state === state;
+}
+
+function searchText({ tool, session, user, client, process, source, arguments: given }) {
+  const parts = [tool, session, user, client, process?.name, source, String(given ?? '').slice(0, SEARCHED)];
+  return parts.filter(Boolean).join(' ').toLowerCase();
+}
+
+function addEffect(call, effect) {
+  call.effectCount++;
+  call.effects.push(effect);
+  if (call.effects.length > EFFECTS_MAX) call.effects.shift();
+}
+
+function finish(call, finished) {
+  call.state = 'finished';
+  call.finished = finished;
+}
+
+/** Returns true if the call was refused or has failed. */
+export const isFailed = (call) => call.finished !== null && call.finished.ok === false;
+
+const REFUSED = new Set(['POLICY_DENIED', 'APPROVAL_DENIED', 'PERMISSION_DENIED']);
+
+/** Returns the state of a call in one word for people, and the tone in which it is shown. */
+export function stateOf({ state, finished }) {
+  if (state === 'waiting') return { word: 'waiting', tone: 'warn' };
+  if (state === 'running') return { word: 'running', tone: 'accent' };
+  if (finished?.lost) return { word: 'lost', tone: 'bad' };
+  if (finished?.ok) return { word: 'done', tone: 'good' };
+  if (REFUSED.has(finished?.code)) return { word: 'refused', tone: 'bad' };
+  if (finished?.code === 'CANCELLED') return { word: 'cancelled', tone: 'faint' };
+  return { word: 'failed', tone: 'bad' };
+}

@@ -1,0 +1,7 @@
+/** Whether the window is as narrow as a phone. */
+import { createStore } from '../base/store.js';
+
+const media = window.matchMedia('(max-width: 760px)');
+
+export const isNarrow = createStore(media.matches);
+media.addEventListener('change', () => isNarrow.set(media.matches));

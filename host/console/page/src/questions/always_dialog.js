@@ -1,0 +1,72 @@
+/** The answer always: what it covers, what else it would have covered, and a confirmation. */
+import { html, useEffect, useState } from '../base/html.js';
+import { post, segment } from '../base/api.js';
+import { count, moment, plural } from '../base/format.js';
+import { ErrorText, Loading } from '../parts/controls.js';
+import { Dialog } from '../parts/dialog.js';
+import { Name, Names } from '../parts/text.js';
+
+const WAIT_MS = 300;
+
+export function AlwaysDialog({ question, onSend, onClose }) {
+  const { id, card = {}, patterns } = question;
+  const [text, setText] = useState((patterns ?? []).join('\n'));
+  const lines = text.split('\n').map((line) => line.trim()).filter(Boolean);
+  const pattern = patterns && lines.join('\n') !== patterns.join('\n') ? { pattern: lines } : {};
+  const [matches, setMatches] = useState(null);
+  const [error, setError] = useState(null);
+  useEffect(() => {
+    let isCurrent = true;
+    setMatches(null);
+    setError(null);
+    const timer = setTimeout(() => {
+      post(`questions/${segment(id)}/matches`, pattern).then(
+        (found) => isCurrent && setMatches(found),
+        (fault) => isCurrent && setError(fault),
+      );
+    }, pattern.pattern ? WAIT_MS : 0);
+    return () => {
+      isCurrent = false;
+      clearTimeout(timer);
+    };
+  }, [text]);
+  const send = (event) => {
+    event.preventDefault();
+    onSend({ answer: 'always', ...pattern });
+  };
+  const { always } = card;
+  return html`
+    <${Dialog} title="Always allow this?" onClose=${onClose} wide>
+      <form onSubmit=${send}>
+        <p>From now on, calls like this run without a question, until you revoke it:</p>
+        ${always ? html`<${Names} texts=${[always.text]} />` : html`<p>This answer covers this call only.</p>`}
+        ${always?.grants?.length > 0 && html`<h3>It grants</h3><${Names} texts=${always.grants} />`}
+        ${always?.withheld?.length > 0 && html`<h3>It does not grant</h3><${Names} texts=${always.withheld} />`}
+        ${patterns &&
+        html`
+          <label>Patterns of commands <span class="faint">(one a line; they can be made narrower)</span>
+            <textarea class="code" rows=${Math.min(6, patterns.length + 1)} spellcheck="false" autocapitalize="off" value=${text} onInput=${(event) => setText(event.currentTarget.value)}></textarea>
+          </label>
+        `}
+        <h3>It would also have covered</h3>
+        <${ErrorText} error=${error} />
+        ${!matches && !error && html`<${Loading} what="earlier calls" />`}
+        ${matches && html`<${Matches} matches=${matches} />`}
+        <div class="actions">
+          <button type="button" autofocus onClick=${onClose}>Back</button>
+          <button type="submit" class="primary" disabled=${patterns && !lines.length}>Always allow</button>
+        </div>
+      </form>
+    <//>
+  `;
+}
+
+function Matches({ matches: { checked = 0, matched = [], total = matched.length, unjudged = 0 } }) {
+  return html`
+    <p>${total ? plural(total, 'call') : 'None'} of the last ${count(checked)}${unjudged ? `; ${count(unjudged)} could not be judged, because their arguments are not on record` : ''}.</p>
+    ${matched.length > 0 &&
+    html`<ul class="matches" tabindex="0" aria-label="Calls that it would also have covered">
+      ${matched.slice(0, 100).map(({ callId, time, tool, summary }) => html`<li key=${callId}><span class="faint">${moment(time)}</span> <${Name} text=${tool} strong /> <${Name} text=${summary} max=${160} /></li>`)}
+    </ul>`}
+  `;
+}

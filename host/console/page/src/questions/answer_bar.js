@@ -1,0 +1,70 @@
+/** The answers to a question. */
+import { html, useEffect, useRef, useState } from '../base/html.js';
+import { useKeys } from '../base/keys.js';
+import { isNarrow } from '../parts/narrow.js';
+import { useStore } from '../base/store.js';
+import { AlwaysDialog } from './always_dialog.js';
+import { EditDialog } from './edit_dialog.js';
+import { NoDialog } from './no_dialog.js';
+import { Name } from '../parts/text.js';
+
+/** A card that has just appeared takes no answer for this long: the key or tap may have been meant for another one. */
+const GUARD_MS = 500;
+
+/**
+ * @param {{ question: object, isDisabled: boolean, onAnswer: (given: object) => void }} props
+ */
+export function AnswerBar({ question, isDisabled, onAnswer }) {
+  const { card = {}, answers = ['once', 'no'] } = question;
+  const narrow = useStore(isNarrow);
+  const [dialog, setDialog] = useState(null);
+  const [isGuarded, setGuarded] = useState(true);
+  const [showsMore, setShowsMore] = useState(false);
+  const bar = useRef(null);
+  useEffect(() => {
+    const timer = setTimeout(() => setGuarded(false), GUARD_MS);
+    return () => clearTimeout(timer);
+  }, []);
+  const off = isDisabled || isGuarded;
+  const offers = (answer) => answers.includes(answer) && (answer !== 'edit' || card.editable !== false);
+  const act = {
+    once: () => onAnswer({ answer: 'once' }),
+    session: () => onAnswer({ answer: 'session' }),
+    always: () => setDialog('always'),
+    edit: () => setDialog('edit'),
+    no: () => setDialog('no'),
+  };
+  const key = (answer) => offers(answer) && !off && act[answer];
+  useKeys({ o: key('once'), s: key('session'), a: key('always'), e: key('edit'), n: key('no') });
+  const button = (answer, text, letter, tone = '') =>
+    offers(answer) &&
+    html`<button class=${`answer ${tone}`} disabled=${off} onClick=${act[answer]} aria-keyshortcuts=${letter}>${text}<kbd aria-hidden="true">${letter}</kbd></button>`;
+  const send = (given) => {
+    setDialog(null);
+    onAnswer(given);
+  };
+  const close = () => setDialog(null);
+  const rest = html`
+    ${button('session', 'Yes, this session', 's')}
+    ${button('always', 'Yes, always…', 'a')}
+    ${button('edit', 'Edit…', 'e')}
+  `;
+  const hasRest = ['session', 'always', 'edit'].some(offers);
+  return html`
+    ${card.always && offers('session') && (!narrow || showsMore) &&
+    html`<p class="coverage small"><span class="faint">“This session” and “always” cover</span> <${Name} text=${card.always.text} max=${240} /></p>`}
+    <div class="answer-bar" role="group" aria-label="Answer" ref=${bar} aria-busy=${isDisabled}>
+      ${narrow
+        ? html`
+            ${showsMore && html`<div class="more">${rest}</div>`}
+            ${button('no', 'No…', 'n', 'danger-quiet')}
+            ${hasRest && html`<button class="answer" aria-expanded=${showsMore} onClick=${() => setShowsMore(!showsMore)}>${showsMore ? 'Less' : 'More…'}</button>`}
+            ${button('once', 'Yes, once', 'o', 'primary')}
+          `
+        : html`${button('once', 'Yes, once', 'o', 'primary')}${rest}<span class="spacer"></span>${button('no', 'No…', 'n', 'danger-quiet')}`}
+    </div>
+    ${dialog === 'always' && html`<${AlwaysDialog} question=${question} onSend=${send} onClose=${close} />`}
+    ${dialog === 'edit' && html`<${EditDialog} card=${card} onSend=${send} onClose=${close} />`}
+    ${dialog === 'no' && html`<${NoDialog} title=${html`No to <${Name} text=${card.tool} strong />`} onSend=${send} onClose=${close} />`}
+  `;
+}

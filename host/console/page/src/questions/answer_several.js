@@ -1,0 +1,62 @@
+/** One answer for several questions. */
+import { html, useState } from '../base/html.js';
+import { post, segment } from '../base/api.js';
+import { plural } from '../base/format.js';
+import { announce } from '../base/notify.js';
+import { endQuestion } from '../base/session.js';
+import { Risk } from '../parts/controls.js';
+import { Dialog } from '../parts/dialog.js';
+import { Name } from '../parts/text.js';
+import { NoDialog } from './no_dialog.js';
+
+export function AnswerSeveral({ chosen, onDone }) {
+  const [dialog, setDialog] = useState(null);
+  const [faults, setFaults] = useState([]);
+  const send = async (questions, given) => {
+    setDialog(null);
+    const results = await Promise.allSettled(
+      questions.map(async ({ id, card }) => {
+        await post(`questions/${segment(id)}/answer`, { fingerprint: card.fingerprint, ...given });
+        endQuestion({ id, state: 'answered', answer: given.answer, by: 'you' });
+      }),
+    );
+    const failed = results.flatMap(({ reason }, index) => (reason ? [{ tool: questions[index].card.tool, message: reason.message }] : []));
+    announce(`${plural(results.length - failed.length, 'answer')} of ${results.length} count.`);
+    setFaults(failed);
+    if (!failed.length) onDone();
+  };
+  const count = plural(chosen.length, 'question');
+  return html`
+    <div class="several" role="group" aria-label="Answer the selected questions">
+      <span class="faint">${count} selected</span>
+      <button onClick=${() => setDialog({ answer: 'once', questions: chosen })}>Yes, once…</button>
+      <button onClick=${() => setDialog({ answer: 'session', questions: chosen })} disabled=${!chosen.every(({ answers }) => answers?.includes('session'))}>This session…</button>
+      <button class="danger-quiet" onClick=${() => setDialog({ answer: 'no', questions: chosen })}>No…</button>
+      ${faults.length > 0 && html`<div class="message bad" role="alert">${faults.map(({ tool, message }, index) => html`<p key=${index}><${Name} text=${tool} />: this answer did not count. ${message}</p>`)}</div>`}
+    </div>
+    ${dialog?.answer === 'no' && html`<${NoDialog} title=${`No to ${plural(dialog.questions.length, 'question')}`} onClose=${() => setDialog(null)} onSend=${(given) => send(dialog.questions, given)} />`}
+    ${dialog && dialog.answer !== 'no' && html`<${Confirm} ...${dialog} onClose=${() => setDialog(null)} onSend=${() => send(dialog.questions, { answer: dialog.answer })} />`}
+  `;
+}
+
+/** Shows what is about to be allowed. The questions are those that were selected when the dialog opened. */
+function Confirm({ answer, questions, onClose, onSend }) {
+  return html`
+    <${Dialog} title=${`Yes to ${plural(questions.length, 'question')}, ${answer === 'once' ? 'once' : 'for this session'}?`} onClose=${onClose} wide>
+      <ul class="matches" tabindex="0" aria-label="Selected questions">
+        ${questions.map(
+          ({ id, card }) => html`
+            <li key=${id}>
+              <${Risk} risk=${card.risk} /> <${Name} text=${card.tool} strong /> <${Name} text=${card.summary} max=${200} />
+              ${answer === 'session' && card.always && html`<div class="small faint">covers <${Name} text=${card.always.text} max=${240} /></div>`}
+            </li>
+          `,
+        )}
+      </ul>
+      <div class="actions">
+        <button onClick=${onClose} autofocus>Back</button>
+        <button class="primary" onClick=${onSend}>Allow ${plural(questions.length, 'call')}</button>
+      </div>
+    <//>
+  `;
+}

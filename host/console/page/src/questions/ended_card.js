@@ -1,0 +1,31 @@
+/** A question that has ended. Its card stays in place of the answers until the person moves on. */
+import { html } from '../base/html.js';
+import { plural } from '../base/format.js';
+import { useKeys } from '../base/keys.js';
+import { Name } from '../parts/text.js';
+
+const ANSWER = {
+  once: 'yes, once',
+  beforehand: 'yes, given beforehand',
+  inAdvance: 'yes, given beforehand',
+  session: 'yes, for the session',
+  always: 'yes, always',
+  edit: 'yes, with edited arguments',
+  no: 'no',
+};
+
+/** @param {{ question: object | null, end?: { state: string, answer?: string, by?: string }, left: number, onNext: () => void }} props */
+export function EndedCard({ question, end, left, onNext }) {
+  useKeys({ Enter: onNext, Escape: onNext });
+  const answer = typeof end?.answer === 'string' ? end.answer : Object.keys(end?.answer ?? {})[0];
+  let text = 'This question is not open any more.';
+  if (end?.state === 'expired') text = 'This question has expired. The call did not run.';
+  if (end?.state === 'answered') text = html`Answered: <strong>${ANSWER[answer] ?? 'answered'}</strong>${end.by ? html`, by <${Name} text=${end.by} />` : ''}.`;
+  return html`
+    <div class="empty" role="status">
+      ${question && html`<h2><${Name} text=${question.card?.tool} strong /></h2>`}
+      <p>${text}</p>
+      <button class="primary" onClick=${onNext}>${left ? `Next question (${plural(left, 'open', 'open')})` : 'Back to the list'}</button>
+    </div>
+  `;
+}

@@ -1,0 +1,136 @@
+/** The card of a question: first what changes, then what runs, then why it is asked. */
+import { html, useRef, useState } from '../base/html.js';
+import { post, segment } from '../base/api.js';
+import { ago, duration, millis, plural } from '../base/format.js';
+import { announce } from '../base/notify.js';
+import { href } from '../base/router.js';
+import { endQuestion } from '../base/session.js';
+import { useSeconds } from '../base/seconds.js';
+import { Diff } from '../parts/diff.js';
+import { Decision, ErrorText, Facts, Risk } from '../parts/controls.js';
+import { Reasons } from '../parts/reasons.js';
+import { Framed, Name, Names } from '../parts/text.js';
+import { AnswerBar } from './answer_bar.js';
+
+export function QuestionCard({ question, onDone, canAnswer, position, onStep }) {
+  const { id, card = {}, callId, session, askedAt, expiresAt, preview, commands = [], hosts = [], secrets = [], labels } = question;
+  const [error, setError] = useState(null);
+  const [isBusy, setBusy] = useState(false);
+  // The fingerprint that was shown: an answer never counts for arguments that the person has not seen.
+  const shown = useRef(card.fingerprint);
+  const isChanged = shown.current !== card.fingerprint;
+  const answer = async (given) => {
+    setBusy(true);
+    setError(null);
+    try {
+      await post(`questions/${segment(id)}/answer`, { fingerprint: shown.current, ...given });
+      announce('Your answer counts.');
+      endQuestion({ id, state: 'answered', answer: given.answer, by: 'you' });
+      onDone();
+    } catch (fault) {
+      setError(fault);
+      setBusy(false);
+    }
+  };
+  const calls = (card.caller ?? '').split(' → ').filter(Boolean);
+  return html`
+    <article class="card" aria-labelledby=${`title-${id}`}>
+      <div class="card-scroll" tabindex="-1">
+        ${position &&
+        html`
+          <div class="pager" role="group" aria-label="Questions">
+            <button aria-label="Previous question" disabled=${position[0] <= 0} onClick=${() => onStep(-1)}>‹</button>
+            <span>${position[0] + 1} of ${position[1]}</span>
+            <button aria-label="Next question" disabled=${position[0] >= position[1] - 1} onClick=${() => onStep(1)}>›</button>
+          </div>
+        `}
+        <header class="card-head">
+          <h2 id=${`title-${id}`}>May <${Name} text=${card.tool} max=${80} strong /> run?</h2>
+          <${Risk} risk=${card.risk} />
+        </header>
+        <p class="summary"><${Name} text=${card.summary} max=${400} /></p>
+        <p class="faint small"><${Asked} askedAt=${askedAt} expiresAt=${expiresAt} /> by <${Name} text=${question.process} max=${60} />${calls.length ? html`, within ${calls.map((call, index) => html`<${Name} key=${index} text=${call} /> `)}` : ''}</p>
+        ${card.changes?.length > 0 && html`<section class="message warn"><h3>Changed since you granted it</h3><${Names} texts=${card.changes} /></section>`}
+
+        ${(preview?.diff?.length > 0 || preview?.note) &&
+        html`<section><h3>What will change</h3>
+          ${preview.diff?.length > 0 && html`<${Diff} files=${preview.diff} />`}
+          ${preview.note && html`<p class="faint">${preview.note}</p>`}
+        </section>`}
+        ${commands.length > 0 &&
+        html`
+          <section>
+            <h3>${commands.length > 1 ? `Commands, read apart` : 'Command'}</h3>
+            <ol class="commands">
+              ${commands.map(
+                ({ text, verdict, reason }, index) => html`
+                  <li key=${index}><${Decision} decision=${verdict} /><div class="grow"><${Framed} text=${text} label=${`Command ${index + 1}`} /><div class="small faint">${reason && html`<${Name} text=${reason} max=${300} />`}</div></div></li>
+                `,
+              )}
+            </ol>
+          </section>
+        `}
+        ${(hosts.length > 0 || secrets.length > 0) &&
+        html`<div class="pair">
+          ${hosts.length > 0 && html`<section><h3>Hosts it reaches</h3><${Names} texts=${hosts} /></section>`}
+          ${secrets.length > 0 && html`<section><h3>Secrets it uses</h3><${Names} texts=${secrets} /></section>`}
+        </div>`}
+        <section><h3>Exact arguments</h3><${Framed} text=${card.arguments} label="Exact arguments" /></section>
+        <section>
+          <h3>Why you are asked</h3>
+          ${labels && html`<${Labels} labels=${labels} />`}
+          <${Reasons} reasons=${card.reasons} />
+        </section>
+        ${card.risks?.length > 0 && html`<section><h3>What can go wrong</h3><${Names} texts=${card.risks} /></section>`}
+        ${card.grants?.length > 0 && html`<section><h3>A yes also grants</h3><${Names} texts=${card.grants} /></section>`}
+        ${card.proofs?.length > 0 && html`<section><h3>Proved by its imports: the plugin</h3><${Names} texts=${card.proofs} /></section>`}
+        <details>
+          <summary>Where it comes from</summary>
+          <${Facts}
+            facts=${[
+              ['Source', card.source],
+              ['File', html`<${Name} text=${card.location} max=${300} />`],
+              ['sha256', html`<${Name} text=${card.digest} max=${80} />`],
+              ['Workspace', html`<${Name} text=${question.workspace} max=${120} />`],
+              ['Session', session && html`<a href=${href('record', [], { session })}><${Name} text=${session} /></a>`],
+              ['Call', callId && html`<a href=${href('live', [callId])}><${Name} text=${callId} /></a>`],
+            ]}
+          />
+          ${card.wayOut?.length > 0 && html`<h3>Without a question next time</h3><${Names} texts=${card.wayOut} />`}
+        </details>
+      </div>
+      <div class="answers">
+        ${error && html`<div class="message bad" role="alert"><strong>Your answer did not count.</strong> ${error.message}</div>`}
+        ${isChanged && html`<div class="message warn" role="alert">The question has changed since you read it. <button onClick=${() => { shown.current = card.fingerprint; setError(null); }}>I have read it again</button></div>`}
+        ${canAnswer
+          ? html`<${AnswerBar} question=${question} isDisabled=${isBusy || isChanged} onAnswer=${answer} />`
+          : html`<p class="message">Your role may look, and not answer.</p>`}
+      </div>
+    </article>
+  `;
+}
+
+function Asked({ askedAt, expiresAt }) {
+  const now = useSeconds();
+  const left = millis(expiresAt) - now;
+  return html`Asked ${ago(askedAt, now)}${Number.isFinite(left) && html`, ${left > 0 ? html`open for <span class=${left < 30_000 ? 'warn-text' : ''}>${duration(left)}</span> more` : 'expired'}`}`;
+}
+
+const TRUST = { system: 'only mimir’s own text', user: 'only text of you and your workspace', verified: 'text of verified sources', untrusted: 'text of strangers' };
+const DATA = { public: 'public', internal: 'internal', sensitive: 'sensitive', secret: 'secret' };
+
+/** What the session has read, and which calls brought it. */
+function Labels({ labels: { trust, dataClass, why = [] } }) {
+  if (!TRUST[trust] && !DATA[dataClass] && !why.length) return null;
+  return html`
+    <div class=${trust === 'untrusted' ? 'message warn' : 'message'}>
+      <p>This session has read ${TRUST[trust] ?? 'text of unknown origin'}; its data is ${DATA[dataClass] ?? 'of unknown class'}.</p>
+      ${why.length > 0 &&
+      html`<ul class="why" aria-label=${plural(why.length, 'cause')}>
+        ${why.map(
+          ({ text, callId }, index) => html`<li key=${index}><${Name} text=${text} max=${300} /> ${callId && html`<a href=${href('record', ['call', callId])}>Show that call</a>`}</li>`,
+        )}
+      </ul>`}
+    </div>
+  `;
+}

@@ -1,0 +1,103 @@
+/** The open questions: a list, and the card of the one that is selected. */
+import { html, useEffect, useRef, useState } from '../base/html.js';
+import { ago, plural } from '../base/format.js';
+import { repeats, useKeys } from '../base/keys.js';
+import { askPermission, permission } from '../base/notify.js';
+import { go, href, route } from '../base/router.js';
+import { endedQuestions, mayAnswer, questions, session } from '../base/session.js';
+import { useSeconds } from '../base/seconds.js';
+import { useStore } from '../base/store.js';
+import { Empty, Icon, Risk } from '../parts/controls.js';
+import { isNarrow } from '../parts/narrow.js';
+import { Name } from '../parts/text.js';
+import { AnswerSeveral } from './answer_several.js';
+import { QuestionCard } from './question_card.js';
+import { EndedCard } from './ended_card.js';
+
+export function QuestionsScreen() {
+  const open = useStore(questions);
+  const ended = useStore(endedQuestions);
+  const state = useStore(session);
+  const narrow = useStore(isNarrow);
+  const { parts } = useStore(route);
+  const [marked, setMarked] = useState(() => new Set());
+  // A card that has ended stays until the person moves on: no other card may slip under their finger.
+  const last = useRef(null);
+  const wanted = parts[0] ?? last.current?.id ?? open[0]?.id ?? null;
+  const question = open.find(({ id }) => id === wanted);
+  if (question) last.current = question;
+  const index = open.findIndex(({ id }) => id === wanted);
+
+  useEffect(() => {
+    const stillOpen = new Set([...marked].filter((id) => open.some((one) => one.id === id)));
+    if (stillOpen.size !== marked.size) setMarked(stillOpen);
+  }, [open]);
+
+  const select = (id) => go(href('questions', [id]), true);
+  const next = () => {
+    last.current = null;
+    const following = open[Math.max(0, index)] ?? open[0];
+    go(href('questions', following ? [following.id] : []), true);
+  };
+  const step = (by) => repeats(() => open.length && select(open[Math.min(open.length - 1, Math.max(0, index + by))].id));
+  const mark = (id) => {
+    const changed = new Set(marked);
+    if (!changed.delete(id)) changed.add(id);
+    setMarked(changed);
+  };
+  const canAnswer = mayAnswer(state);
+  useKeys({ j: step(1), k: step(-1), ...(question && canAnswer && { x: () => mark(question.id) }) });
+
+  const chosen = open.filter(({ id }) => marked.has(id));
+  let body;
+  if (question) body = html`<${QuestionCard} key=${question.id} question=${question} onDone=${next} canAnswer=${canAnswer} position=${open.length > 1 ? [index, open.length] : null} onStep=${(by) => step(by)()} />`;
+  else if (wanted && (ended.has(wanted) || last.current?.id === wanted || parts[0])) {
+    body = html`<${EndedCard} question=${last.current?.id === wanted ? last.current : null} end=${ended.get(wanted)} left=${open.length} onNext=${next} />`;
+  } else body = html`<${NoQuestions} />`;
+
+  return html`
+    <div class="screen split questions">
+      ${open.length > 0 && !(narrow && open.length === 1) &&
+      html`
+        <section class="list-pane question-list" aria-label="Open questions">
+          <div class="toolbar"><h2>${plural(open.length, 'open question')}</h2><span class="spacer"></span><${NotifyButton} /></div>
+          <ul>
+            ${open.map(
+              (one) => html`<${QuestionItem} key=${one.id} question=${one} isSelected=${one.id === wanted} isMarked=${marked.has(one.id)} canMark=${canAnswer && open.length > 1} onMark=${() => mark(one.id)} />`,
+            )}
+          </ul>
+          ${chosen.length > 1 && html`<${AnswerSeveral} chosen=${chosen} onDone=${() => setMarked(new Set())} />`}
+        </section>
+      `}
+      <section class="card-pane" aria-label="Question">${body}</section>
+    </div>
+  `;
+}
+
+function QuestionItem({ question: { id, card = {}, askedAt }, isSelected, isMarked, canMark, onMark }) {
+  const now = useSeconds();
+  return html`
+    <li class=${isSelected ? 'question-item selected' : 'question-item'}>
+      ${canMark && html`<input type="checkbox" checked=${isMarked} onChange=${onMark} aria-label=${`Select the question about ${String(card.tool).slice(0, 80)}`} />`}
+      <a href=${href('questions', [id])} aria-current=${isSelected ? 'true' : undefined}>
+        <span class="line"><${Name} text=${card.tool} max=${60} strong /><span class="spacer"></span><${Risk} risk=${card.risk} /></span>
+        <span class="line small"><span class="inline-foreign grow" translate="no"><${Name} text=${card.summary} max=${140} /></span><span class="faint">${ago(askedAt, now)}</span></span>
+      </a>
+    </li>
+  `;
+}
+
+function NotifyButton() {
+  const state = useStore(permission);
+  if (state !== 'default') return null;
+  return html`<button class="quiet" onClick=${askPermission}><${Icon} name="bell" />Notify me</button>`;
+}
+
+function NoQuestions() {
+  return html`
+    <${Empty} title="No open questions">
+      When a call needs a person, its question appears here, with the facts. It can also be answered in the agent or with <code>mimir approvals</code>.
+    <//>
+    <div class="center"><${NotifyButton} /></div>
+  `;
+}

@@ -1,0 +1,16 @@
+/** What a browser without a session sees. */
+import { html } from '../base/html.js';
+
+export function LoginNeeded() {
+  return html`
+    <main class="login" aria-labelledby="login-title">
+      <div class="login-card">
+        <h1 id="login-title">Open the console again</h1>
+        <p>This browser is not logged in, or its session has ended. A link works once, within ten minutes.</p>
+        <p>In the workspace, run</p>
+        <pre class="command">mimir console</pre>
+        <p>and open the new link. On a server with logins, <a href="login">log in</a> again. For a phone, use “Pair a phone” on the page of the machine.</p>
+      </div>
+    </main>
+  `;
+}
