@@ -174,7 +174,7 @@ pub trait CallObserver: Send + Sync {
 }
 
 /// The level of a log line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
     /// Details for the tool's author.
@@ -283,6 +283,8 @@ pub struct ParentCall {
     pub caller: Option<Arc<str>>,
     /// The user in the context of the outer call.
     pub user: Option<String>,
+    /// The id of the outer call.
+    pub request_id: RequestId,
 }
 
 impl ParentCall {

@@ -51,6 +51,7 @@ pub mod audit;
 pub mod backend;
 pub mod background_calls;
 pub mod call;
+pub mod call_monitor;
 pub mod call_switch;
 pub mod clock;
 pub mod code_language;

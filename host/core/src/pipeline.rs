@@ -38,7 +38,8 @@ use parking_lot::{Mutex, RwLock};
 use crate::approval::{ApprovalQueue, ApprovalStore, Approver, QuestionSharing, StoredApproval};
 use crate::audit::AuditSink;
 use crate::backend::BoxFuture;
-use crate::call::Call;
+use crate::call::{Call, RequestId};
+use crate::call_monitor::{CallMonitor, RunningCalls};
 use crate::call_switch::StopNotice;
 use crate::clock::Clock;
 use crate::command::CommandRunner;
@@ -176,6 +177,7 @@ struct Inner {
     results: Arc<ResultCache>,
     approval_queue: Arc<ApprovalQueue>,
     active_calls: Arc<AtomicUsize>,
+    running: Arc<RunningCalls>,
 }
 
 /// The source of a pipeline's tools and rules.
@@ -223,6 +225,7 @@ impl Pipeline {
             results: Arc::default(),
             approval_queue: Arc::default(),
             active_calls: Arc::default(),
+            running: Arc::default(),
         }))
     }
 
@@ -249,6 +252,7 @@ impl Pipeline {
             results: Arc::clone(&self.0.results),
             approval_queue: Arc::clone(&self.0.approval_queue),
             active_calls: Arc::clone(&self.0.active_calls),
+            running: Arc::clone(&self.0.running),
         }))
     }
 
@@ -309,6 +313,23 @@ impl Pipeline {
     /// Also asks the questions of this pipeline and its views in other processes. Only the first call has an effect.
     pub fn share_questions(&self, sharing: Arc<dyn QuestionSharing>) {
         self.0.approval_queue.share(sharing);
+    }
+
+    /// Reports the calls of this pipeline and its views to consoles. Only the first call has an effect.
+    pub fn set_monitor(&self, monitor: Arc<dyn CallMonitor>) {
+        self.0.running.set_monitor(monitor);
+    }
+
+    /// Returns the calls of this pipeline and its views that wait or run, to list and to cancel them. A call that
+    /// completes at once is not among them, unless a console watches.
+    pub fn running_calls(&self) -> Arc<RunningCalls> {
+        Arc::clone(&self.0.running)
+    }
+
+    /// Cancels a call that waits or runs in this process. `by` names the person who does it. Returns false if there is no
+    /// such call, or if it was cancelled already.
+    pub fn cancel(&self, id: &RequestId, by: &str) -> bool {
+        self.0.running.cancel(id, by)
     }
 
     /// Updates the tools and rules, as each call does. Front ends call it before they list tools.
@@ -397,8 +418,7 @@ impl Pipeline {
         };
         let in_flight = InFlightGuard::begin(&self.0.active_calls);
         // On the heap: the recorder is large and lives until the end of the call.
-        let role = snapshot.policy.role();
-        let mut recorder = Box::new(CallRecorder::start(&call, role, &self.0.ports));
+        let mut recorder = Box::new(CallRecorder::start(&call, &snapshot, self));
         let attempted = {
             let switch = connections.map(|connections| &*connections.switch);
             let attempt = pin!(stage.attempt(call, &mut recorder));

@@ -1,6 +1,7 @@
 //! Third stage: asks a person if a rule requires it, and determines the rights of the call.
 
 use std::any::Any;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -8,6 +9,7 @@ use serde_json::Value;
 
 use crate::approval::{ApprovalAnswer, timestamp};
 use crate::call::{Call, CallContext, CallObserver, CallingTool, ParentCall};
+use crate::call_monitor::{CallCancelled, until_cancelled};
 use crate::clock::{Clock, Deadline};
 use crate::decision::Decision;
 use crate::error::{ToolError, ToolErrorCode};
@@ -161,6 +163,7 @@ impl Approved {
             asked: Arc::clone(&self.asked),
             caller: self.checked.caller.clone(),
             user: self.checked.context.user.clone(),
+            request_id: self.checked.context.request_id.clone(),
         }
     }
 
@@ -400,18 +403,36 @@ pub(super) async fn ask(
     let queue = &stage.pipeline.0.approval_queue;
     let approver = checked.observer.approver().unwrap_or(&*ports.approver);
     let session = &checked.context.session_id;
-    let answered = loop {
-        // An answer to another card may cover this call by now.
-        let find_answer = || find_remembered_answer(stage, checked, evaluation);
-        let answer = queue.ask(approver, session, &card, || find_answer().is_some());
-        if let Some(answered) = answer.await {
-            break answered;
+    let wait = pin!(async {
+        loop {
+            // An answer to another card may cover this call by now.
+            let find_answer = || find_remembered_answer(stage, checked, evaluation);
+            let answer = queue.ask(approver, session, &card, || find_answer().is_some());
+            if let Some(answered) = answer.await {
+                break Ok(answered);
+            }
+            if let Some(remembered) = find_answer() {
+                break Err(remembered);
+            }
         }
-        if let Some(remembered) = find_answer() {
+    });
+    // An effect waits within the run of its call, which ends with it if the call is cancelled.
+    let running = (!checked.is_effect).then(|| recorder.register(&checked.arguments));
+    let running = running.flatten();
+    let waiting = stage
+        .pipeline
+        .0
+        .running
+        .mark_waiting(&checked.context.request_id);
+    let answered = match until_cancelled(|| running.clone(), wait).await {
+        Ok(Ok(answered)) => answered,
+        Ok(Err(remembered)) => {
             record_remembered_answer(stage, remembered, recorder);
             return Ok(None);
         }
+        Err(CallCancelled) => return Err(recorder.cancelled_error()),
     };
+    drop(waiting);
     let answer = match answered.answer.clone() {
         // The card did not offer these answers.
         ApprovalAnswer::Session | ApprovalAnswer::Always | ApprovalAnswer::AlwaysCommands(_)

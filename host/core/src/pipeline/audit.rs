@@ -33,7 +33,9 @@ pub(super) async fn audit(labeled: Labeled, recorder: Box<CallRecorder>, alone: 
         truncated: clean.truncated,
         redactions: clean.masks.count(),
     };
-    match recorder.finish(&outcome, alone).await {
+    let mut recorder = recorder;
+    let reporter = recorder.take_reporter();
+    let outcome = match recorder.finish(&outcome, alone).await {
         Ok(()) => outcome,
         // An unrecorded outcome is not returned, except a refusal, which is more useful than the recording error.
         Err(_) if !ran => outcome,
@@ -47,5 +49,9 @@ pub(super) async fn audit(labeled: Labeled, recorder: Box<CallRecorder>, alone: 
             .with_details(json!({"mayHaveRun": true}))),
             ..outcome
         },
+    };
+    if let Some(reporter) = reporter {
+        reporter.finish(&outcome);
     }
+    outcome
 }

@@ -9,9 +9,9 @@ use crate::approval::ApprovalAnswer;
 use crate::audit::{
     self, AuditError, AuditEvent, AuditSink, CallSpan, CanaryDirection, EffectKind, EventKind,
 };
-use crate::call::{Call, CallContext, CallObserver, ParentCall};
+use crate::call::{Call, CallContext, CallObserver, ParentCall, RequestId};
 use crate::clock::Stopwatch;
-use crate::decision::PolicyEvaluation;
+use crate::decision::{Decision, PolicyEvaluation};
 use crate::error::{ToolError, ToolErrorCode};
 use crate::outcome::Outcome;
 use crate::redact::{MaskSummary, Redactor, VaultError};
@@ -23,7 +23,11 @@ use super::effect::leak::LeakedSecret;
 use super::label::TaintFloor;
 use super::mask::MaskingObserver;
 use super::span_observer::SpanObserver;
-use super::{PipelinePorts, PipelineSnapshot};
+use super::{Pipeline, PipelinePorts, PipelineSnapshot};
+
+mod reports;
+
+use reports::{CallReporter, EffectReport};
 
 pub(super) struct CallRecorder {
     sink: Option<Arc<dyn AuditSink>>,
@@ -39,14 +43,19 @@ pub(super) struct CallRecorder {
     observer: Option<Arc<MaskingObserver>>,
     /// True if the tool has started, and may change something.
     may_have_run: AtomicBool,
+    /// The reports of the call to consoles.
+    reporter: Option<CallReporter>,
+    /// For an effect: its report to consoles.
+    effect_report: Option<EffectReport>,
 }
 
 impl CallRecorder {
     /// Starts the record of a call that has arrived.
-    pub(super) fn start(call: &Call, role: Option<&str>, ports: &PipelinePorts) -> Self {
+    pub(super) fn start(call: &Call, snapshot: &PipelineSnapshot, pipeline: &Pipeline) -> Self {
+        let ports = &pipeline.0.ports;
         let (redactor, vault_error) = redactor(ports);
         let mut event = AuditEvent::call(ports.clock.now(), &call.context, &call.tool);
-        event.role = role.map(str::to_owned);
+        event.role = snapshot.policy.role().map(str::to_owned);
         event.parent = call.parent.as_ref().map(|parent| parent.tool.to_string());
         event.bytes_in = Some(json_size(&call.arguments));
         event.trace = call.observer.trace().map(str::to_owned);
@@ -57,7 +66,7 @@ impl CallRecorder {
         if ports.audit.wants_arguments() {
             event.arguments = Some(call.arguments.clone());
         }
-        Self {
+        let mut recorder = Self {
             sink: Some(Arc::clone(&ports.audit)),
             event,
             tool: None,
@@ -68,7 +77,12 @@ impl CallRecorder {
             vault_error,
             observer: None,
             may_have_run: AtomicBool::new(false),
-        }
+            reporter: None,
+            effect_report: None,
+        };
+        let reporter = CallReporter::start(call, snapshot, &pipeline.0.running, &recorder);
+        recorder.reporter = Some(reporter);
+        recorder
     }
 
     /// Creates a recorder that writes nothing to the audit log, for a call that is only explained.
@@ -85,6 +99,8 @@ impl CallRecorder {
             vault_error,
             observer: None,
             may_have_run: AtomicBool::new(false),
+            reporter: None,
+            effect_report: None,
         }
     }
 
@@ -120,6 +136,8 @@ impl CallRecorder {
             vault_error: None,
             observer: None,
             may_have_run: AtomicBool::new(false),
+            reporter: None,
+            effect_report: None,
         })
     }
 
@@ -131,7 +149,16 @@ impl CallRecorder {
         self.event.ok = refused.is_none();
         self.event.code = refused;
         sink.record(&self.event)
-            .map_err(|error| unrecorded_effect(&error))
+            .map_err(|error| unrecorded_effect(&error))?;
+        if let Some(report) = self.effect_report.take() {
+            let decision = match refused {
+                Some(_) => Decision::Deny,
+                None => self.event.decision.unwrap_or(Decision::Allow),
+            };
+            let subject = self.event.subject.take().unwrap_or_default();
+            report.send(self.event.time, subject, decision);
+        }
+        Ok(())
     }
 
     /// Sets the tool and the equivalent tool. `logs_arguments` overrides whether the arguments are recorded.
@@ -146,6 +173,9 @@ impl CallRecorder {
             Some(true) => self.event.arguments = Some(arguments.clone()),
             Some(false) => self.event.arguments = None,
             None => {}
+        }
+        if let Some(reporter) = &mut self.reporter {
+            reporter.set_logging(logs_arguments);
         }
         self.event.tool = tool.name().to_string();
         self.event.source = Some(tool.source);
@@ -384,6 +414,7 @@ impl CallRecorder {
         &mut self,
         observer: Arc<dyn CallObserver>,
         redactor: Redactor,
+        id: &RequestId,
     ) -> Arc<dyn CallObserver> {
         self.redactor = redactor;
         if self.observer.is_some() {
@@ -393,6 +424,7 @@ impl CallRecorder {
             observer,
             self.redactor.clone(),
             self.event.span.as_ref().map(|span| span.context.clone()),
+            self.output_reports(id),
         ));
         self.observer = Some(Arc::clone(&masked));
         masked

@@ -35,6 +35,7 @@ pub(super) async fn decide(
         ..
     } = evaluate(stage, &checked).await?;
     recorder.record_decision(&evaluation);
+    recorder.report_decision(&evaluation);
     if evaluation.decision() == Decision::Deny {
         return Err(
             denied_error(&checked, &evaluation.without_untrusted_text()).with_remedies(remedies)

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::audit::{AuditEvent, CanaryDirection, EffectKind, EventKind};
 use crate::call::{CallContext, CallObserver, ParentCall};
+use crate::call_monitor::{CallReport, LiveEffect};
 use crate::command::SessionConnection;
 use crate::decision::{Decision, PolicyEvaluation};
 use crate::error::{ToolError, ToolErrorCode};
@@ -125,7 +126,7 @@ struct Inner {
     equivalent_tool: Option<Arc<Tool>>,
     rights: Needs,
     limits: Limits,
-    arguments: Value,
+    arguments: Arc<Value>,
     /// The command in the arguments, if there is one.
     own_command: Option<Arc<CallCommand>>,
     /// The keys of the `ask` reasons that were approved before the call ran.
@@ -181,7 +182,7 @@ impl Approved {
             equivalent_tool: self.checked.equivalent_tool.clone(),
             rights: self.rights().clone(),
             limits: *self.limits(),
-            arguments: self.arguments().clone(),
+            arguments: Arc::clone(&self.checked.arguments),
             own_command: self.own_command().cloned(),
             answered: self.answered().into(),
             placeholders: secret::placeholders(self.rights(), self.context()),
@@ -285,7 +286,7 @@ impl EffectGate {
     ) -> Result<(), ToolError> {
         let inner = &*self.0;
         let snapshot = inner.pipeline.snapshot();
-        let recorder = inner.effect_recorder(kind.method().to_owned())?;
+        let recorder = inner.effect_recorder(kind.method().to_owned(), LiveEffect::Request)?;
         let result = match refused {
             Some(error) => Err(error.clone()),
             None => inner.current_rights(&snapshot).map(|_| ()),
@@ -320,6 +321,8 @@ impl EffectGate {
         if let Err(error) = ports.audit.record(&event) {
             tracing::error!(%error, "a refused request could not be recorded");
         }
+        self.0
+            .report_effect(LiveEffect::Request, &subject, Decision::Deny);
     }
 }
 
@@ -330,12 +333,30 @@ fn request_name(egress: OutgoingRequest<'_>) -> String {
 
 impl Inner {
     /// Creates the recorder of an effect of the tool. `subject` names the effect, without its content.
-    fn effect_recorder(&self, subject: String) -> Result<CallRecorder, ToolError> {
+    fn effect_recorder(
+        &self,
+        subject: String,
+        effect: LiveEffect,
+    ) -> Result<CallRecorder, ToolError> {
         let ports = &self.pipeline.0.ports;
         let mut recorder =
             CallRecorder::for_effect(&self.tool, &self.context, &self.parent, ports, subject)?;
         recorder.start_effect_span(&*self.observer);
+        if self.pipeline.0.running.watcher().is_some() {
+            let calls = Arc::clone(&self.pipeline.0.running);
+            recorder.report_effect_to(calls, self.context.request_id.clone(), effect);
+        }
         Ok(recorder)
+    }
+
+    /// Reports an effect to consoles. `subject` must be masked.
+    fn report_effect(&self, effect: LiveEffect, subject: &str, decision: Decision) {
+        if let Some(monitor) = self.pipeline.0.running.watcher() {
+            let id = self.context.request_id.clone();
+            let now = self.pipeline.0.ports.clock.now();
+            let subject = subject.to_owned();
+            monitor.report(CallReport::effect(id, now, effect, subject, decision));
+        }
     }
 
     /// Returns the current version of the tool, and the rights that the call still has. Fails if the plugin was removed
@@ -388,7 +409,7 @@ impl Inner {
     ) -> Result<EgressPermission, ToolError> {
         let snapshot = self.pipeline.snapshot();
         let stage = self.pipeline.stage_context(&snapshot);
-        let mut recorder = self.effect_recorder(request_name(egress))?;
+        let mut recorder = self.effect_recorder(request_name(egress), LiveEffect::Request)?;
         recorder.describe_effect(|| EffectKind::Request {
             method: egress.method.to_owned(),
             host: egress.target.host().to_string(),

@@ -15,6 +15,10 @@ use crate::redact::{LineMasker, MaskSummary, Redactor};
 use crate::trace_context::TraceContext;
 use crate::upstream_request::{UpstreamRequest, UpstreamRequestHandler, UpstreamRequestKind};
 
+mod output_reports;
+
+pub(super) use output_reports::OutputReports;
+
 /// Forwards progress and log lines to another observer, with secrets masked.
 pub(super) struct MaskingObserver {
     inner: Arc<dyn CallObserver>,
@@ -24,6 +28,8 @@ pub(super) struct MaskingObserver {
     masks: Mutex<MaskSummary>,
     /// The span of the call, if traces are exported.
     span: Option<TraceContext>,
+    /// The reports to consoles.
+    reports_to_consoles: Option<OutputReports>,
 }
 
 /// The maskers of progress reports. Each stream has its own, because output of the other one may arrive between two
@@ -54,6 +60,7 @@ impl MaskingObserver {
         inner: Arc<dyn CallObserver>,
         redactor: Redactor,
         span: Option<TraceContext>,
+        reports_to_consoles: Option<OutputReports>,
     ) -> Self {
         Self {
             inner,
@@ -62,6 +69,7 @@ impl MaskingObserver {
             redactor,
             masks: Mutex::default(),
             span,
+            reports_to_consoles,
         }
     }
 
@@ -91,7 +99,11 @@ impl MaskingObserver {
     fn show(&self, (lines, masks): (Vec<(LogLevel, String)>, MaskSummary)) {
         self.count(masks);
         for (level, text) in lines {
-            self.inner.log(LogLine { level, text });
+            let line = LogLine { level, text };
+            if let Some(reports) = &self.reports_to_consoles {
+                reports.log(&line);
+            }
+            self.inner.log(line);
         }
     }
 
@@ -106,10 +118,17 @@ impl MaskingObserver {
                 message: Some(text),
                 ..report
             };
-            match stream {
-                Some(stream) => self.inner.output(stream, report),
-                None => self.inner.progress(report),
-            }
+            self.forward(stream, report);
+        }
+    }
+
+    fn forward(&self, stream: Option<CommandStream>, report: CallProgress) {
+        if let Some(reports) = &self.reports_to_consoles {
+            reports.progress(stream, &report);
+        }
+        match stream {
+            Some(stream) => self.inner.output(stream, report),
+            None => self.inner.progress(report),
         }
     }
 
@@ -125,7 +144,7 @@ impl MaskingObserver {
                 // Forwarded under the lock, so that reports stay in order.
                 self.report(stream, complete);
             }
-            None => self.inner.progress(report),
+            None => self.forward(None, report),
         }
     }
 }

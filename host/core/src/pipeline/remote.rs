@@ -1,8 +1,10 @@
 //! Calls that other processes run: this process passes them on, and records only those that no process has run.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use crate::call::Call;
+use crate::call_monitor::{CallCancelled, until_cancelled};
 use crate::error::{ToolError, ToolErrorCode};
 use crate::outcome::Outcome;
 use crate::remote_pipeline::RemotePipeline;
@@ -22,9 +24,8 @@ pub(super) async fn call(
     connections: &PipelineConnections,
     remote: &dyn RemotePipeline,
 ) -> Outcome {
-    let ports = &pipeline.0.ports;
     let role = snapshot.policy.role();
-    let mut recorder = Box::new(CallRecorder::start(&call, role, ports));
+    let mut recorder = Box::new(CallRecorder::start(&call, snapshot, pipeline));
     recorder.set_called_tool(&call, snapshot);
     let session = pipeline.0.sessions.get(&call.context.session_id);
     let refused = match prepare(pipeline, &call, snapshot, connections, &mut recorder).await {
@@ -32,16 +33,26 @@ pub(super) async fn call(
             // The process that runs the call records it, and also that it was cancelled.
             let sink = recorder.take_sink();
             call.observer = recorder.with_span(call.observer);
-            match remote.call(call, role).await {
-                Ok(outcome) => {
+            call.observer = recorder.with_reports(call.observer, &call.context.request_id);
+            // The copy is needed, because the call is passed on before it is known whether it completes at once.
+            let arguments = call.arguments.clone();
+            let register = || recorder.register_copy(&arguments);
+            let work = pin!(remote.call(call, role));
+            match until_cancelled(register, work).await {
+                Ok(Ok(outcome)) => {
                     session.record_outcome_elsewhere(&outcome);
                     recorder.report_elsewhere(sink.as_deref(), &outcome);
+                    if let Some(reporter) = recorder.take_reporter() {
+                        reporter.finish(&outcome);
+                    }
                     return outcome;
                 }
-                Err(error) => {
+                Ok(Err(error)) => {
                     recorder.set_sink(sink);
                     error
                 }
+                // The process that runs the call records that it was cancelled.
+                Err(CallCancelled) => recorder.remotely_cancelled_error(),
             }
         }
         Err(error) => error,

@@ -149,7 +149,7 @@ pub(super) fn restore(call: &mut Approved) -> Result<Option<Redactor>, ToolError
     };
     let masked = call.redactor().mask_restorable(&current);
     let redactor = call.redactor().with_restored(masked.values());
-    if let Some(replaced) = call.checked.arguments.as_object_mut() {
+    if let Some(replaced) = Arc::make_mut(&mut call.checked.arguments).as_object_mut() {
         replaced.extend(arguments);
     }
     call.mask_with(redactor.clone());

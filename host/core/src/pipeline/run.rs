@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use crate::backend::RawResult;
+use crate::call_monitor::{CallCancelled, until_cancelled};
 use crate::error::{ToolError, ToolErrorCode};
 use crate::limits::Limits;
 use crate::tool::Tool;
@@ -81,6 +82,7 @@ pub(super) async fn run(
     counted.await?;
     let _change = stage.results.watch_changes(&tool);
     let deadline = call.deadline().clone();
+    let arguments = Arc::clone(&call.checked.arguments);
     let stored = lookup.map(|lookup| (lookup, call.for_next_attempt()));
     let mut attempts = CallAttempts::new(stage, recorder, &call);
     let result = {
@@ -89,11 +91,14 @@ pub(super) async fn run(
         let work = pin!(interrupts::until_revoked(
             stage, &tool, equivalent, recorder, work
         ));
+        let register = || recorder.register(&arguments);
+        let work = pin!(until_cancelled(register, work));
         deadline.run_until(work).await
     };
     let raw = match result {
-        Ok(Ok(Ok(raw))) => raw,
-        Ok(Ok(Err(error)) | Err(error)) => RawResult::failed(error),
+        Ok(Ok(Ok(Ok(raw)))) => raw,
+        Ok(Ok(Ok(Err(error)) | Err(error))) => RawResult::failed(error),
+        Ok(Err(CallCancelled)) => RawResult::failed(recorder.cancelled_error()),
         Err(_) => RawResult::failed(ToolError::new(
             ToolErrorCode::Timeout,
             format!(

@@ -25,7 +25,7 @@ use super::restore;
 #[derive(Clone)]
 pub struct Checked {
     pub(super) tool: Arc<Tool>,
-    pub(super) arguments: Value,
+    pub(super) arguments: Arc<Value>,
     pub(super) context: CallContext,
     pub(super) observer: Arc<dyn CallObserver>,
     pub(super) parent: Option<ParentCall>,
@@ -91,7 +91,7 @@ impl Checked {
     ) -> Self {
         Self {
             tool,
-            arguments,
+            arguments: Arc::new(arguments),
             context,
             observer,
             depth: parent.depth + 1,
@@ -199,9 +199,9 @@ pub(super) fn validate(
             None => paths,
         },
         tool,
-        arguments: call.arguments,
+        arguments: Arc::new(call.arguments),
+        observer: recorder.mask_observer(call.observer, redactor.clone(), &call.context.request_id),
         context: call.context,
-        observer: recorder.mask_observer(call.observer, redactor.clone()),
         redactor,
         is_effect: false,
         caller: call.caller.or_else(|| call.parent.as_ref()?.caller.clone()),

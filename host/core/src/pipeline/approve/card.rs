@@ -18,6 +18,8 @@ use super::Ruled;
 const LINE_MAX: usize = 500;
 /// Maximum number of risks on a card.
 const RISKS_MAX: usize = 20;
+/// Maximum size of the pattern of arguments among the facts of a card, as JSON, in bytes.
+const PATTERN_MAX: usize = 8 << 10;
 /// Maximum number of commands whose verdicts are among the facts of a card.
 const COMMANDS_MAX: usize = 100;
 
@@ -55,7 +57,7 @@ pub(super) fn build_card(stage: &StageContext<'_>, ruled: &Ruled, plugin: &[Arc<
     let changes = tool.changes.iter().filter(|_| ungranted);
     let callers = checked.callers().iter().map(|caller| caller.tool.as_str());
     let callers: Vec<&str> = callers.collect();
-    let arguments = serde_json::to_string_pretty(&checked.arguments).unwrap_or_default();
+    let arguments = serde_json::to_string_pretty(&*checked.arguments).unwrap_or_default();
     Card {
         fingerprint: Fingerprint::new(
             tool.name().as_str(),
@@ -115,9 +117,23 @@ fn card_facts(stage: &StageContext<'_>, ruled: &Ruled) -> CardFacts {
                 ..verdict.clone()
             })
             .collect(),
+        covers: covered_calls(ruled).map(Box::new),
         untrusted,
         sensitive,
     }
+}
+
+/// Returns the pattern of arguments that the answer "always" covers, if it is small.
+fn covered_calls(ruled: &Ruled) -> Option<ApprovalPattern> {
+    let (checked, evaluation) = (&ruled.checked, &ruled.evaluation);
+    if super::remembered_answer::is_asked_each_time(checked, evaluation)
+        || is_about_trust(evaluation)
+    {
+        return None;
+    }
+    let pattern = ApprovalPattern::for_call(&checked.tool, &checked.arguments, evaluation);
+    let size = serde_json::to_string(&pattern).map_or(usize::MAX, |text| text.len());
+    (pattern.commands().is_empty() && size <= PATTERN_MAX).then_some(pattern)
 }
 
 fn visible_lines(lines: &[String]) -> Vec<String> {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::audit::{CanaryDirection, EffectKind};
 use crate::backend::ToolAssessment;
 use crate::call::CallObserver;
+use crate::call_monitor::LiveEffect;
 use crate::command::{
     CommandOutput, CommandPattern, CommandProgram, CommandRequest, CommandRunner, CommandTarget,
     JobId, JobOwner, JobStatus, OutputChunk, ParsedProgram, display_line,
@@ -233,7 +234,7 @@ impl Inner {
             "changed {}{more}, which other programs load automatically",
             named.join(", ")
         );
-        let recorder = self.effect_recorder(crate::text::visible(&subject))?;
+        let recorder = self.effect_recorder(crate::text::visible(&subject), LiveEffect::File)?;
         finish_effect(recorder, Ok(()))
     }
 
@@ -258,7 +259,7 @@ impl Inner {
             Some(own) => own.parsed(&**runner).clone(),
             None => runner.parse_program(&command.program).map(Arc::new),
         };
-        let mut recorder = self.effect_recorder(subject(&parsed))?;
+        let mut recorder = self.effect_recorder(subject(&parsed), LiveEffect::Command)?;
         recorder.describe_effect(|| EffectKind::Command);
         let steps = async {
             let (tool, rights) = self.current_rights(&snapshot)?;

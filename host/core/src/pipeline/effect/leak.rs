@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::audit::CanaryDirection;
 use crate::backend::ToolAssessment;
+use crate::call_monitor::LiveEffect;
 use crate::decision::{Decision, DecisionReason, PolicyEvaluation, PolicyLayer};
 use crate::error::{ToolError, ToolErrorCode};
 use crate::needs::HostNeed;
@@ -112,7 +113,7 @@ impl EffectGate {
             return *leak.error;
         }
         let subject = "the body of a request".to_owned();
-        match self.0.effect_recorder(subject) {
+        match self.0.effect_recorder(subject, LiveEffect::Request) {
             Ok(recorder) => {
                 let error = recorder.report_leak(CanaryDirection::Request, leak);
                 let _ = recorder.finish_effect(Some(error.code));
@@ -137,7 +138,7 @@ impl Inner {
     async fn approve_body(&self, egress: OutgoingRequest<'_>, rule: &str) -> Result<(), ToolError> {
         let snapshot = self.pipeline.snapshot();
         let stage = self.pipeline.stage_context(&snapshot);
-        let mut recorder = self.effect_recorder(request_name(egress))?;
+        let mut recorder = self.effect_recorder(request_name(egress), LiveEffect::Request)?;
         let steps = async {
             let (tool, _) = self.current_rights(&snapshot)?;
             let mut evaluation = PolicyEvaluation::default();

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::audit::{CanaryDirection, EffectKind};
 use crate::backend::ToolAssessment;
+use crate::call_monitor::LiveEffect;
 use crate::decision::{Decision, DecisionReason, PolicyEvaluation, PolicyLayer};
 use crate::error::{ToolError, ToolErrorCode};
 use crate::pipeline::StageContext;
@@ -51,7 +52,7 @@ impl Inner {
             Ok(name) => format!("the model {name}"),
             Err(_) => "the model".to_owned(),
         };
-        let mut recorder = self.effect_recorder(subject.clone())?;
+        let mut recorder = self.effect_recorder(subject.clone(), LiveEffect::Model)?;
         recorder.describe_effect(|| EffectKind::Completion);
         let steps = async {
             let (tool, rights) = self.current_rights(&snapshot)?;

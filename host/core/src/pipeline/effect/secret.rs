@@ -9,6 +9,8 @@ use sha2::{Digest, Sha256};
 
 use crate::audit::{AuditEvent, EventKind};
 use crate::call::CallContext;
+use crate::call_monitor::LiveEffect;
+use crate::decision::Decision;
 use crate::error::{ToolError, ToolErrorCode};
 use crate::needs::{Needs, SecretNeed};
 use crate::network::{HostPattern, RequestTarget, UrlScheme};
@@ -265,6 +267,8 @@ impl Inner {
             .audit
             .record(&event)
             .map_err(|error| unrecorded_effect(&error))?;
+        let subject = format!("{name} for {origin}");
+        self.report_effect(LiveEffect::Secret, &subject, Decision::Allow);
         Ok(value)
     }
 }

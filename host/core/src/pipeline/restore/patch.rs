@@ -1,5 +1,7 @@
 //! Restores masked values in the lines of a patch.
 
+use std::sync::Arc;
+
 use mimir_patch::{HunkEdit, HunkLine, PatchChange, PatchHunk};
 
 use super::{RestoreTask, mask_error};
@@ -63,7 +65,7 @@ pub(super) fn restore_patch(call: &mut Approved) -> Result<Option<Redactor>, Too
              hunks with line counts, such as `@@ -1,2 +1,2 @@`, or change the lines around the mask with edit_file",
         ));
     }
-    call.checked.arguments["patch"] = restored.into();
+    Arc::make_mut(&mut call.checked.arguments)["patch"] = restored.into();
     call.mask_with(redactor.clone());
     Ok(Some(redactor))
 }

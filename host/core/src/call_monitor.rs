@@ -1,0 +1,32 @@
+//! The port to consoles, which show the calls of a pipeline while they run.
+//!
+//! The pipeline creates a [`CallReport`] at each step of a call, while a console watches. A report still contains raw
+//! arguments, so that a call does not wait until they are masked: only [`CallReport::into_event`] gives access to the
+//! content, and masks it. A [`LiveCallEvent`] is masked, bounded and free of control characters, and is what other
+//! processes and pages receive.
+//!
+//! [`RunningCalls`] lists the calls that wait or run, and cancels them.
+
+mod live_event;
+mod report;
+mod running_call;
+mod running_calls;
+
+pub use live_event::{
+    FinishedCall, LiveCallEvent, LiveCallState, LiveEffect, LiveProcess, LiveStream, StartedCall,
+};
+pub use report::CallReport;
+pub(crate) use running_call::{
+    CallCancelled, CalledTool, ReportedArguments, RunningCall, RunningCallFacts, until_cancelled,
+};
+pub(crate) use running_calls::CallTracker;
+pub use running_calls::RunningCalls;
+
+/// Receives reports about running calls.
+pub trait CallMonitor: Send + Sync {
+    /// Returns true if a console watches. Called for each call, so it must cost no more than an atomic load.
+    fn is_watched(&self) -> bool;
+
+    /// Receives a report. Must not block. Reports that cannot be handled are dropped: they never fail a call.
+    fn report(&self, report: CallReport);
+}

@@ -1,0 +1,376 @@
+//! Reports of the pipeline about a running call. Their content is masked, cut and made visible on the way out.
+
+use std::io;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::call::{CallProgress, LogLevel, RequestId};
+use crate::command::CommandStream;
+use crate::decision::{Decision, DecisionReason, PolicyEvaluation};
+use crate::error::{ToolError, ToolErrorCode};
+use crate::outcome::{ContentLabel, Outcome, Receipt};
+use crate::redact::Redactor;
+use crate::text;
+
+use super::live_event::{
+    FinishedCall, LiveCallEvent, LiveCallState, LiveEffect, LiveProcess, LiveStream, StartedCall,
+};
+use super::running_call::{CalledTool, ReportedArguments, RunningCall};
+
+/// A step of a running call, whose content is not masked yet. Only [`Self::into_event`] gives access to it.
+pub struct CallReport(ReportContent);
+
+enum ReportContent {
+    Started(Arc<RunningCall>),
+    Decided {
+        call: Arc<RunningCall>,
+        evaluation: Box<PolicyEvaluation>,
+        state: LiveCallState,
+        redactor: Redactor,
+    },
+    State {
+        call: Arc<RunningCall>,
+        decision: Decision,
+        rule: Option<String>,
+        state: LiveCallState,
+    },
+    Effect {
+        id: RequestId,
+        at: SystemTime,
+        effect: LiveEffect,
+        subject: String,
+        decision: Decision,
+    },
+    Progress(RequestId, CallProgress),
+    Output {
+        id: RequestId,
+        stream: LiveStream,
+        level: Option<LogLevel>,
+        text: String,
+    },
+    Finished {
+        call: Arc<RunningCall>,
+        at: SystemTime,
+        error: Option<(ToolErrorCode, String)>,
+        receipt: Box<Receipt>,
+        label: Option<ContentLabel>,
+    },
+}
+
+impl CallReport {
+    /// Reports a call that has arrived.
+    pub(super) fn started(call: Arc<RunningCall>) -> Self {
+        Self(ReportContent::Started(call))
+    }
+
+    /// Reports the decision about a call.
+    pub(super) fn decided(
+        call: Arc<RunningCall>,
+        evaluation: PolicyEvaluation,
+        state: LiveCallState,
+        redactor: Redactor,
+    ) -> Self {
+        Self(ReportContent::Decided {
+            call,
+            evaluation: Box::new(evaluation),
+            state,
+            redactor,
+        })
+    }
+
+    /// Reports the state of a call about which the rules have decided.
+    pub(super) fn state(call: &Arc<RunningCall>) -> Option<Self> {
+        let (decision, state) = call.decision_and_state();
+        let (decision, rule) = decision?;
+        Some(Self(ReportContent::State {
+            call: Arc::clone(call),
+            decision,
+            rule,
+            state,
+        }))
+    }
+
+    /// Reports an effect. `subject` must be masked.
+    pub(crate) fn effect(
+        id: RequestId,
+        at: SystemTime,
+        effect: LiveEffect,
+        subject: String,
+        decision: Decision,
+    ) -> Self {
+        Self(ReportContent::Effect {
+            id,
+            at,
+            effect,
+            subject,
+            decision,
+        })
+    }
+
+    /// Reports progress, whose message must be masked.
+    pub(crate) fn progress(id: RequestId, progress: CallProgress) -> Self {
+        Self(ReportContent::Progress(id, progress))
+    }
+
+    /// Reports a piece of output, which must be masked.
+    pub(crate) fn output(id: RequestId, stream: CommandStream, text: String) -> Self {
+        Self(ReportContent::Output {
+            id,
+            stream: stream.into(),
+            level: None,
+            text,
+        })
+    }
+
+    /// Reports a log line, which must be masked.
+    pub(crate) fn log(id: RequestId, level: LogLevel, text: String) -> Self {
+        Self(ReportContent::Output {
+            id,
+            stream: LiveStream::Log,
+            level: Some(level),
+            text,
+        })
+    }
+
+    /// Reports the outcome of a call.
+    pub(super) fn finished(call: Arc<RunningCall>, at: SystemTime, outcome: &Outcome) -> Self {
+        let describe = |error: &ToolError| {
+            // Longer than it may be shown, because invisible characters become longer.
+            let message = text::prefix_bytes(&error.message, LiveCallEvent::MAX_TEXT + 1);
+            (error.code, message.to_owned())
+        };
+        Self(ReportContent::Finished {
+            call,
+            at,
+            error: outcome.result().err().map(describe),
+            receipt: Box::new(*outcome.receipt()),
+            label: Some(outcome.label().clone()),
+        })
+    }
+
+    /// Reports a call that ended without an outcome, because its caller has cancelled it.
+    pub(super) fn cancelled(call: Arc<RunningCall>) -> Self {
+        let message = "the call was cancelled by its caller".to_owned();
+        Self(ReportContent::Finished {
+            at: call.stopwatch.now(),
+            error: Some((ToolErrorCode::Cancelled, message)),
+            receipt: Box::new(Receipt {
+                duration_ms: call.stopwatch.elapsed().as_secs_f64() * 1000.0,
+                ..Receipt::default()
+            }),
+            label: None,
+            call,
+        })
+    }
+
+    /// Returns the id of the call.
+    pub fn id(&self) -> &RequestId {
+        match &self.0 {
+            ReportContent::Started(call)
+            | ReportContent::Decided { call, .. }
+            | ReportContent::State { call, .. }
+            | ReportContent::Finished { call, .. } => &call.id,
+            ReportContent::Effect { id, .. }
+            | ReportContent::Progress(id, _)
+            | ReportContent::Output { id, .. } => id,
+        }
+    }
+
+    /// Returns true for output and progress, which may be dropped if there is too much.
+    pub fn is_output(&self) -> bool {
+        matches!(
+            self.0,
+            ReportContent::Output { .. } | ReportContent::Progress(..)
+        )
+    }
+
+    /// Masks, cuts and cleans the content.
+    pub fn into_event(self, process: &LiveProcess) -> LiveCallEvent {
+        match self.0 {
+            ReportContent::Started(call) => {
+                LiveCallEvent::Started(Box::new(started_call(&call, process)))
+            }
+            ReportContent::Decided {
+                call,
+                mut evaluation,
+                state,
+                redactor,
+            } => {
+                evaluation.mask(&redactor);
+                let rule = evaluation.decisive().map(|reason| &reason.rule);
+                LiveCallEvent::Decided {
+                    id: call.id.clone(),
+                    decision: evaluation.decision(),
+                    rule: rule.map(|rule| visible_line(rule)),
+                    reasons: visible_reasons(&evaluation),
+                    state,
+                }
+            }
+            ReportContent::State {
+                call,
+                decision,
+                rule,
+                state,
+            } => LiveCallEvent::Decided {
+                id: call.id.clone(),
+                decision,
+                rule: rule.map(|rule| masked_line(&call.redactor, rule)),
+                reasons: Vec::new(),
+                state,
+            },
+            ReportContent::Effect {
+                id,
+                at,
+                effect,
+                subject,
+                decision,
+            } => LiveCallEvent::Effect {
+                id,
+                at: timestamp(at),
+                effect,
+                subject: visible_line(&subject),
+                decision,
+            },
+            ReportContent::Progress(id, progress) => LiveCallEvent::Progress {
+                id,
+                done: progress.done,
+                total: progress.total,
+                message: progress.message.map(|message| visible_line(&message)),
+            },
+            ReportContent::Output {
+                id,
+                stream,
+                level,
+                text,
+            } => LiveCallEvent::Output {
+                id,
+                stream,
+                level,
+                text: cut(text::sanitize(text), LiveCallEvent::MAX_OUTPUT).0,
+            },
+            ReportContent::Finished {
+                call,
+                at,
+                error,
+                receipt,
+                label,
+            } => LiveCallEvent::Finished(Box::new(FinishedCall {
+                id: call.id.clone(),
+                at: timestamp(at),
+                ok: error.is_none(),
+                code: error.as_ref().map(|(code, _)| *code),
+                message: error.map(|(_, message)| visible_line(&message)),
+                receipt: *receipt,
+                label: label.map(|label| ContentLabel {
+                    origin: visible_line(&label.origin),
+                    ..label
+                }),
+                undo: None,
+            })),
+        }
+    }
+}
+
+fn started_call(call: &RunningCall, process: &LiveProcess) -> StartedCall {
+    let (arguments, arguments_truncated) = shown_arguments(&call.arguments, &call.redactor);
+    let (tool, source, location) = match &call.tool {
+        CalledTool::Known(tool) => (
+            tool.name().to_string(),
+            Some(tool.source),
+            Some(visible_line(&tool.origin.location)),
+        ),
+        CalledTool::Unknown(name) => (masked_line(&call.redactor, name.clone()), None, None),
+    };
+    StartedCall {
+        id: call.id.clone(),
+        at: timestamp(call.at),
+        process: process.clone(),
+        session: visible_line(&call.session),
+        user: call.user.as_deref().map(visible_line),
+        client: None,
+        tool,
+        source,
+        location,
+        parent: call.parent.clone(),
+        arguments,
+        arguments_truncated,
+        trace: call.trace.as_deref().map(visible_line),
+    }
+}
+
+/// Returns the masked arguments as JSON text, and whether they were cut. Masks before it cuts: the beginning of a secret
+/// would not be recognized.
+fn shown_arguments(arguments: &ReportedArguments, redactor: &Redactor) -> (String, bool) {
+    match arguments {
+        ReportedArguments::Withheld(reason) => (format!("({reason})"), false),
+        ReportedArguments::Unmasked(arguments) => {
+            let mut arguments = Value::clone(arguments);
+            redactor.mask_value(&mut arguments);
+            let mut json = BoundedText::default();
+            // Fails at the limit, which is not an error.
+            let is_complete = serde_json::to_writer_pretty(&mut json, &arguments).is_ok();
+            let text = String::from_utf8_lossy(&json.0).into_owned();
+            let (text, is_cut) = cut(text::escape_json(text), LiveCallEvent::MAX_ARGUMENTS);
+            (text, is_cut || !is_complete)
+        }
+    }
+}
+
+/// Collects JSON up to the maximum length of shown arguments.
+#[derive(Default)]
+struct BoundedText(Vec<u8>);
+
+impl io::Write for BoundedText {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let left = LiveCallEvent::MAX_ARGUMENTS - self.0.len();
+        let taken = &bytes[..bytes.len().min(left)];
+        self.0.extend_from_slice(taken);
+        match taken.len() {
+            0 if !bytes.is_empty() => Err(io::ErrorKind::WriteZero.into()),
+            count => Ok(count),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn visible_reasons(evaluation: &PolicyEvaluation) -> Vec<DecisionReason> {
+    let reasons = evaluation.reasons().take(LiveCallEvent::MAX_REASONS);
+    let visible = reasons.map(|reason| DecisionReason {
+        rule: visible_line(&reason.rule),
+        source: visible_line(&reason.source),
+        text: visible_line(&reason.text),
+        ..reason.clone()
+    });
+    visible.collect()
+}
+
+fn masked_line(redactor: &Redactor, mut line: String) -> String {
+    redactor.mask_text(&mut line);
+    visible_line(&line)
+}
+
+/// Returns one line without control characters, of bounded length.
+fn visible_line(line: &str) -> String {
+    cut(text::visible(line), LiveCallEvent::MAX_TEXT).0
+}
+
+/// Cuts a text at a character boundary. Returns true if it was longer.
+fn cut(mut text: String, max: usize) -> (String, bool) {
+    let is_longer = text.len() > max;
+    if is_longer {
+        text.truncate(text.floor_char_boundary(max));
+    }
+    (text, is_longer)
+}
+
+/// Returns the time to the millisecond.
+fn timestamp(time: SystemTime) -> Timestamp {
+    let time = Timestamp::try_from(time).unwrap_or_default();
+    time.round(jiff::Unit::Millisecond).unwrap_or(time)
+}
