@@ -137,6 +137,30 @@ mod tests {
     }
 
     #[test]
+    fn exported_log_may_begin_late_and_has_no_gap_after_that() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("writer.jsonl");
+        let all = lines(6);
+        let from = |skip: usize, count: usize| -> Vec<u8> {
+            let lines = all.split_inclusive(|byte| *byte == b'\n').skip(skip);
+            lines.take(count).flatten().copied().collect()
+        };
+        let mut log = ExportedLog::open(&path).unwrap();
+        log.append(&from(3, 3)).unwrap();
+        log.sync().unwrap();
+        let check = |expected: bool| {
+            let snapshot = AuditLog::at(&path).snapshot().unwrap();
+            let report = crate::verify_exported(&snapshot).unwrap();
+            assert_eq!(report.ok, expected, "{report:?}");
+            assert_eq!(report.first, Some(4));
+            assert!(!verify(&snapshot, None, None).unwrap().ok);
+        };
+        check(true);
+        std::fs::write(&path, [from(3, 1), from(5, 1)].concat()).unwrap();
+        check(false);
+    }
+
+    #[test]
     fn exported_log_refuses_lines_of_another_chain() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("writer.jsonl");

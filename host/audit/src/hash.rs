@@ -58,6 +58,14 @@ impl fmt::Debug for LineHash {
     }
 }
 
+impl<'de> serde::Deserialize<'de> for LineHash {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let digits = String::deserialize(from)?;
+        let expected = || serde::de::Error::custom("expected 64 lower-case hex digits");
+        Self::read(digits.as_bytes()).ok_or_else(expected)
+    }
+}
+
 impl serde::Serialize for LineHash {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())

@@ -55,7 +55,7 @@ pub use hash::LineHash;
 pub use head::LogHead;
 pub use line::{ChainLink, LineDraft};
 pub use snapshot::{AuditLine, AuditLog, LogSnapshot};
-pub use verify::{ChainFault, VerifyFinding, VerifyReport, verify};
+pub use verify::{ChainFault, VerifyFinding, VerifyReport, verify, verify_exported};
 
 use mimir_core::audit::{AuditError, AuditEvent, AuditSink, EventKind};
 

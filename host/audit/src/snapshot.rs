@@ -9,6 +9,7 @@ use super::LineHash;
 use super::head::{self, HeadState, LogHead};
 use super::line::ChainLink;
 use super::log_paths::LogPaths;
+use super::tail::read_range;
 
 /// An audit log for reading.
 #[derive(Debug, Clone)]
@@ -110,7 +111,57 @@ impl SegmentSnapshot {
             }
         }
     }
+
+    /// Calls `visit` with each line, the last one first, until `visit` breaks. Bytes after the last line end count as a
+    /// line. A line that is longer than the maximum is left out.
+    fn for_each_line_reversed(
+        &self,
+        visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> io::Result<ControlFlow<()>> {
+        let mut end = self.length;
+        // The beginning of the block that was read last: the end of a line whose beginning is not read yet.
+        let mut line_end: Vec<u8> = Vec::new();
+        let mut is_too_long = false;
+        while end > 0 {
+            let start = end.saturating_sub(REVERSE_BLOCK_BYTES);
+            let mut block = read_range(&self.file, start, end)?;
+            end = start;
+            let Some(first_end) = block.iter().position(|byte| *byte == b'\n') else {
+                is_too_long |= (line_end.len() + block.len()) as u64 > MAX_LINE_BYTES;
+                if is_too_long {
+                    line_end.clear();
+                } else {
+                    block.append(&mut line_end);
+                    line_end = block;
+                }
+                continue;
+            };
+            let mut lines = block[first_end + 1..].rsplit(|byte| *byte == b'\n');
+            if let Some(begin) = lines.next()
+                && !std::mem::take(&mut is_too_long)
+            {
+                let whole = [begin, &line_end].concat();
+                if !whole.is_empty() && visit(&whole).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            for line in lines {
+                if !line.is_empty() && visit(line).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            block.truncate(first_end);
+            line_end = block;
+        }
+        if line_end.is_empty() || is_too_long {
+            return Ok(ControlFlow::Continue(()));
+        }
+        Ok(visit(&line_end))
+    }
 }
+
+/// Size of the blocks that are read from the end to the beginning, in bytes.
+const REVERSE_BLOCK_BYTES: u64 = 256 << 10;
 
 /// Size of the read buffer in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -159,6 +210,19 @@ impl LogSnapshot {
         Ok(())
     }
 
+    /// Calls `visit` with each line, the newest first, until `visit` breaks. Reads no more of the files than it needs.
+    pub fn lines_newest_first(
+        &self,
+        mut visit: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> io::Result<()> {
+        for part in self.parts.iter().rev() {
+            if part.for_each_line_reversed(&mut visit)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Returns true if the line that `head` names exists, or was removed by rotation.
     pub fn has_line(&self, head: LogHead) -> io::Result<bool> {
         for part in self.parts.iter().rev() {
@@ -180,7 +244,7 @@ impl LogSnapshot {
     }
 
     /// Returns the number of the oldest line, if there is one.
-    fn first_seq(&self) -> io::Result<Option<u64>> {
+    pub(super) fn first_seq(&self) -> io::Result<Option<u64>> {
         let mut first = None;
         self.lines(|line| {
             first = ChainLink::read(line.bytes).map(|link| link.seq);
@@ -212,5 +276,67 @@ impl LogSnapshot {
             lines.splice(..0, part_lines);
         }
         Ok(lines)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reversed(text: &[u8]) -> Vec<Vec<u8>> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.jsonl");
+        std::fs::write(&path, text).unwrap();
+        let mut lines = Vec::new();
+        let snapshot = AuditLog::at(&path).snapshot().unwrap();
+        let read = snapshot.lines_newest_first(|line| {
+            lines.push(line.to_vec());
+            ControlFlow::Continue(())
+        });
+        read.unwrap();
+        lines
+    }
+
+    #[test]
+    fn snapshot_lines_newest_first_are_those_of_the_file() {
+        let block = usize::try_from(REVERSE_BLOCK_BYTES).unwrap();
+        for lengths in [
+            vec![],
+            vec![1],
+            vec![3, 1, 5],
+            vec![block - 1, 1, block, block + 1, 2],
+            vec![5, 3 * block, 7],
+            vec![block / 2; 5],
+        ] {
+            let lines: Vec<Vec<u8>> = lengths
+                .iter()
+                .enumerate()
+                .map(|(at, length)| vec![b'a' + u8::try_from(at).unwrap(); *length])
+                .collect();
+            let mut text: Vec<u8> = lines
+                .iter()
+                .flat_map(|line| [line, &b"\n"[..]].concat())
+                .collect();
+            let mut expected = lines;
+            expected.reverse();
+            assert_eq!(reversed(&text), expected);
+            text.pop();
+            assert_eq!(reversed(&text), expected, "without the last line end");
+        }
+    }
+
+    #[test]
+    fn snapshot_lines_newest_first_end_early() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.jsonl");
+        std::fs::write(&path, "1\n2\n3\n").unwrap();
+        let mut first = Vec::new();
+        let snapshot = AuditLog::at(&path).snapshot().unwrap();
+        let read = snapshot.lines_newest_first(|line| {
+            first = line.to_vec();
+            ControlFlow::Break(())
+        });
+        read.unwrap();
+        assert_eq!(first, b"3");
     }
 }

@@ -128,7 +128,25 @@ pub fn verify(
         HeadState::Head(head) => Some(head),
         HeadState::Nothing | HeadState::Damaged => None,
     };
-    let mut walk = ChainWalk::new(head, noted.map(str::to_ascii_lowercase), remembered);
+    let walk = ChainWalk::new(head, noted.map(str::to_ascii_lowercase), remembered);
+    verify_lines(snapshot, walk)
+}
+
+/// Verifies every line of an exported file like [`verify`]. The file may begin with a later line than the first, if the
+/// lines before were removed after an earlier export.
+pub fn verify_exported(snapshot: &LogSnapshot) -> io::Result<VerifyReport> {
+    let head = match snapshot.head_state {
+        HeadState::Head(head) => Some(head),
+        HeadState::Nothing | HeadState::Damaged => None,
+    };
+    let mut walk = ChainWalk::new(head, None, None);
+    if let Some(first) = snapshot.first_seq()? {
+        walk.keep_from(first);
+    }
+    verify_lines(snapshot, walk)
+}
+
+fn verify_lines(snapshot: &LogSnapshot, mut walk: ChainWalk) -> io::Result<VerifyReport> {
     snapshot.lines(|line| {
         match ChainedLine::read(line) {
             Some(line) => walk.add_line(line),

@@ -18,6 +18,7 @@ pub(crate) mod line_queue;
 mod log;
 pub(crate) mod log_message;
 pub(crate) mod recorded_line;
+mod retention;
 mod sink;
 pub(crate) mod stream;
 pub(crate) mod writer;
@@ -29,6 +30,7 @@ pub use check::{
 pub use closing::ClosedWriter;
 pub use log::{ClusterExport, ClusterExportError, ClusterLog};
 pub use log_message::AuditMessage;
+pub use retention::ClusterRemoval;
 pub use sink::ClusterAuditSink;
 pub use stream::StreamExtent;
 

@@ -14,6 +14,10 @@ pub(crate) const OBJECT_STREAM: &str = "MIMIR_OBJECTS";
 /// Subjects of the audit log of all writers.
 pub(crate) const AUDIT_SUBJECTS: &str = "mimir.audit.*";
 
+/// Subject of the lines about removals from the audit log, and the name of their writer. Only administrators may publish
+/// to it. It is not the name of a process, since it has a `.`.
+pub(crate) const AUDIT_RETENTION: &str = "mimir.retention";
+
 /// Subjects of background calls for all workspaces.
 pub(crate) const JOB_SUBJECTS: &str = "mimir.jobs.*";
 
@@ -35,9 +39,23 @@ pub(crate) fn state_subject(area: StateArea, key: &str) -> String {
     format!("$KV.{}.{key}", bucket(area))
 }
 
+/// Prefix of the subjects of the audit log of processes.
+const AUDIT_PREFIX: &str = "mimir.audit.";
+
 /// Returns the subject of the audit log of one writer.
 pub(crate) fn audit_subject(writer: &str) -> String {
-    format!("mimir.audit.{writer}")
+    if writer == AUDIT_RETENTION {
+        return writer.to_owned();
+    }
+    format!("{AUDIT_PREFIX}{writer}")
+}
+
+/// Returns the writer of a subject of the audit log.
+pub(crate) fn audit_writer(subject: &str) -> Option<&str> {
+    if subject == AUDIT_RETENTION {
+        return Some(subject);
+    }
+    subject.strip_prefix(AUDIT_PREFIX)
 }
 
 /// Returns the subject of a part of an object: the number of a chunk, or `end`.

@@ -2,7 +2,7 @@
 //!
 //! Enforced by the servers: only a worker receives calls and only a front sends them; only fronts read the keys of
 //! sessions; only an administrator changes the deployment and stops all calls; only a key's owner reads the
-//! answers to it; the audit log can be neither changed nor deleted. Not enforced:
+//! answers to it; the audit log cannot be changed, and only an administrator removes lines. Not enforced:
 //!
 //! - Which writer of the audit log a front or worker writes to, because it must be able to close the writer of a process
 //!   that has ended. A line in another writer's name breaks that writer's chain, which ends its process and is found by
@@ -92,7 +92,11 @@ pub(crate) fn role_permissions(role: NodeRole, public_key: &str) -> SubjectPermi
             subscribe.extend([names::worker_calls("*"), names::worker_control("*")]);
         }
         NodeRole::Admin => {
-            publish.push(names::OBJECT_SUBJECTS.to_owned());
+            publish.extend([
+                names::OBJECT_SUBJECTS.to_owned(),
+                names::AUDIT_RETENTION.to_owned(),
+                format!("$JS.API.STREAM.PURGE.{}", names::AUDIT_STREAM),
+            ]);
             for stream in crate::streams::all_streams() {
                 publish.extend([
                     format!("$JS.API.STREAM.CREATE.{}", stream.name),
@@ -175,6 +179,12 @@ mod tests {
             ),
             (
                 "$JS.API.STREAM.PURGE.MIMIR_AUDIT".to_owned(),
+                "publish",
+                vec![Admin],
+            ),
+            (names::AUDIT_RETENTION.to_owned(), "publish", vec![Admin]),
+            (
+                "$JS.API.STREAM.PURGE.MIMIR_OBJECTS".to_owned(),
                 "publish",
                 vec![],
             ),

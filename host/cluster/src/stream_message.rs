@@ -17,6 +17,9 @@ pub(crate) struct StreamMessage {
     pub(crate) subject: String,
     /// Sequence in the stream.
     pub(crate) seq: u64,
+    /// Time at which the leader of the stream stored it, in RFC 3339 and UTC.
+    #[serde(default)]
+    pub(crate) time: String,
     #[serde(default)]
     data: String,
     #[serde(default)]

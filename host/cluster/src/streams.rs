@@ -76,19 +76,22 @@ pub(crate) fn object_stream() -> Config {
     }
 }
 
-/// Returns the stream of the audit log. Lines can be neither changed nor deleted, and a full stream refuses new ones.
+/// Returns the stream of the audit log. Lines cannot be changed, and a full stream refuses new ones. Only the key of an
+/// administrator may remove lines.
 pub(crate) fn audit_stream() -> Config {
     Config {
         name: names::AUDIT_STREAM.to_owned(),
         description: Some("mimir: audit log, one subject for each writer".to_owned()),
-        subjects: vec![names::AUDIT_SUBJECTS.to_owned()],
+        subjects: vec![
+            names::AUDIT_SUBJECTS.to_owned(),
+            names::AUDIT_RETENTION.to_owned(),
+        ],
         max_messages: -1,
         max_bytes: AUDIT_BYTES,
         max_messages_per_subject: -1,
         discard: DiscardPolicy::New,
         storage: StorageType::File,
         deny_delete: true,
-        deny_purge: true,
         ..Config::default()
     }
 }
@@ -133,6 +136,20 @@ fn is_out_of_space(error: &RequestError) -> bool {
     )
 }
 
+/// A failed attempt to create the streams.
+struct StreamFailure {
+    error: ClusterError,
+    /// True if the servers may have just started.
+    is_temporary: bool,
+}
+
+/// Returns true for errors of servers that have just started: they have no leader yet, or do not know each other.
+fn may_be_temporary(error: &RequestError) -> bool {
+    error.is_transient()
+        || matches!(error, RequestError::Timeout)
+        || error.code() == Some(code::INSUFFICIENT_PEERS)
+}
+
 /// A stream after [`ClusterConnection::create_streams`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreatedStream {
@@ -151,6 +168,36 @@ impl ClusterConnection {
         &self,
         replicas: Option<usize>,
     ) -> Result<Vec<CreatedStream>, ClusterError> {
+        let created = self.try_create_streams(replicas).await;
+        created.map_err(|failure| failure.error)
+    }
+
+    /// Creates streams like [`Self::create_streams`], and waits at most `timeout` for servers that have just started.
+    /// `on_delay` is called once if that takes long.
+    pub async fn create_streams_when_started(
+        &self,
+        replicas: Option<usize>,
+        timeout: Duration,
+        on_delay: impl FnOnce(),
+    ) -> Result<Vec<CreatedStream>, ClusterError> {
+        let began = Instant::now();
+        let mut on_delay = Some(on_delay);
+        loop {
+            match self.try_create_streams(replicas).await {
+                Err(failure) if failure.is_temporary && began.elapsed() < timeout => {}
+                result => return result.map_err(|failure| failure.error),
+            }
+            if let Some(on_delay) = on_delay.take_if(|_| began.elapsed() >= DELAY_NOTICE) {
+                on_delay();
+            }
+            tokio::time::sleep(READY_RETRY).await;
+        }
+    }
+
+    async fn try_create_streams(
+        &self,
+        replicas: Option<usize>,
+    ) -> Result<Vec<CreatedStream>, StreamFailure> {
         let mut created = Vec::new();
         for config in all_streams() {
             created.push(self.create_or_scale_stream(config, replicas).await?);
@@ -162,7 +209,7 @@ impl ClusterConnection {
         &self,
         mut config: Config,
         replicas: Option<usize>,
-    ) -> Result<CreatedStream, ClusterError> {
+    ) -> Result<CreatedStream, StreamFailure> {
         let name = config.name.clone();
         let deadline = Instant::now() + ACCESS_TIMEOUT * 3;
         let info = self
@@ -171,7 +218,12 @@ impl ClusterConnection {
         let existing: Option<StreamAnswer> = match info {
             Ok(info) => Some(info),
             Err(error) if error.code() == Some(code::STREAM_NOT_FOUND) => None,
-            Err(error) => return Err(self.error(error)),
+            Err(error) => {
+                return Err(StreamFailure {
+                    is_temporary: may_be_temporary(&error),
+                    error: self.error(error),
+                });
+            }
         };
         let action = if existing.is_some() {
             "UPDATE"
@@ -181,6 +233,8 @@ impl ClusterConnection {
         // A higher maximum is an administrator's choice.
         if let Some(existing) = &existing {
             config.max_bytes = config.max_bytes.max(existing.config.max_bytes);
+            // The servers refuse to withdraw it.
+            config.deny_purge = existing.config.deny_purge;
         }
         config.num_replicas = replicas.unwrap_or(REPLICAS);
         let result = match self.put_stream(action, &config).await {
@@ -191,8 +245,12 @@ impl ClusterConnection {
             result => result,
         };
         result.map_err(|error| {
+            let is_temporary = may_be_temporary(&error);
             if is_out_of_space(&error) {
-                return self.out_of_space(&config, &error);
+                return StreamFailure {
+                    error: self.out_of_space(&config, &error),
+                    is_temporary,
+                };
             }
             let text = match error.code() {
                 Some(code::INSUFFICIENT_PEERS) => format!(
@@ -201,9 +259,13 @@ impl ClusterConnection {
                 ),
                 _ => format!("cannot create stream {name}: {error}"),
             };
-            ClusterError::Failed {
+            let error = ClusterError::Failed {
                 servers: self.servers().to_owned(),
                 text,
+            };
+            StreamFailure {
+                error,
+                is_temporary,
             }
         })?;
         Ok(CreatedStream {
@@ -234,6 +296,7 @@ impl ClusterConnection {
             )));
         }
         config.num_replicas = existing.config.num_replicas;
+        config.deny_purge = existing.config.deny_purge;
         config.max_bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         let result = self.put_stream("UPDATE", &config).await;
         result.map_err(|error| {
@@ -406,6 +469,7 @@ pub(crate) struct StreamAnswer {
 pub(crate) struct StreamLimits {
     pub(crate) max_bytes: i64,
     pub(crate) num_replicas: usize,
+    pub(crate) deny_purge: bool,
 }
 
 /// The usage of a stream.

@@ -52,7 +52,15 @@ Exit codes: 0 the log is intact, 1 it is not.")]
     /// Copy the audit log of a cluster into files, one for each process that wrote it
     #[command(after_help = "\
 Lines that the folder has already are skipped, so that the command can be repeated. Verify the files with:
-  mimir audit verify DIR/*.jsonl")]
+  mimir audit verify DIR/*.jsonl
+
+With --remove-before, messages that are older are removed from the log once they are exported. Nothing is \
+removed if the log or a file does not verify, or lacks a line. The last message of each process and those \
+of running calls are kept. If the command is interrupted, the log still verifies: repeat the command.
+
+Examples:
+  mimir audit export --cluster --out DIR
+  mimir audit export --cluster --out DIR --remove-before 90d")]
     Export {
         /// Read the audit log of a cluster, the only one that is exported
         #[arg(long)]
@@ -60,6 +68,9 @@ Lines that the folder has already are skipped, so that the command can be repeat
         /// Folder of the files
         #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
         out: PathBuf,
+        /// Remove exported messages that are older: 30m, 2h, 7d, or a date or time such as 2026-01-31 (UTC)
+        #[arg(long, value_name = "TIME", value_parser = since)]
+        remove_before: Option<SinceTime>,
         #[command(flatten)]
         options: ClusterOptions,
     },

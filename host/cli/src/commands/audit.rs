@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use mimir_audit::{AuditEntry, AuditLog, ChainFault, LogFollower, verify};
+use mimir_audit::{AuditEntry, AuditLog, ChainFault, LogFollower, verify, verify_exported};
 
 use crate::args::{AuditCommand, AuditFilter, GlobalOptions};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
@@ -44,7 +44,12 @@ pub async fn run(globals: &GlobalOptions, command: AuditCommand) -> CommandResul
             let watermark = AuditWatermark::for_workspace(&setup::find_user_dirs(), &workspace);
             verify_log(&log, printer, head.as_deref(), &watermark)
         }
-        AuditCommand::Export { out, options, .. } => cluster::export(&options, printer, &out).await,
+        AuditCommand::Export {
+            out,
+            remove_before,
+            options,
+            ..
+        } => cluster::export(&options, printer, &out, remove_before).await,
         AuditCommand::Show { filter, source } if source.is_cluster() => {
             cluster::show(&source.options, printer, &filter).await
         }
@@ -70,7 +75,7 @@ fn verify_files(files: &[PathBuf], printer: ResultPrinter) -> CommandResult {
             let missing = io::ErrorKind::NotFound.into();
             return Err(unreadable(&log)(missing));
         }
-        let report = verify(&snapshot, None, None).map_err(unreadable(&log))?;
+        let report = verify_exported(&snapshot).map_err(unreadable(&log))?;
         is_intact &= report.ok;
         audit::file_report(printer, file, &report)?;
     }

@@ -1,5 +1,7 @@
 //! The search for a call on the chain of a writer.
 
+use mimir_audit::ChainLink;
+
 use super::recorded_line::RecordedLine;
 use super::stream::{AuditStream, check_writer};
 use super::{ClusterAuditError, log_message::AuditMessage};
@@ -44,7 +46,8 @@ impl RecordedCall {
     }
 }
 
-/// Searches a call in the messages of a writer after the sequence `after`.
+/// Searches a call in the messages of a writer after the sequence `after`. If some of them were removed after an export,
+/// and nothing about the call is found, it counts as announced: it may have run.
 pub(crate) async fn find_call(
     stream: &AuditStream,
     writer: &str,
@@ -54,12 +57,23 @@ pub(crate) async fn find_call(
     let writer = check_writer(writer)?;
     let mut call = RecordedCall::default();
     let mut next = after + 1;
+    let mut first_line = None;
     while let Some(message) = stream.next_message(writer.as_str(), next).await? {
+        if first_line.is_none() {
+            first_line = message.lines().next().and_then(ChainLink::read);
+        }
         call.add(&message, request_id);
         if call.outcome.is_some() {
             break;
         }
         next = message.sequence + 1;
+    }
+    if call == RecordedCall::default() {
+        let is_complete = match after {
+            0 => first_line.is_none_or(|link| link.seq == 1),
+            _ => stream.message(after).await?.is_some(),
+        };
+        call.announced = !is_complete;
     }
     Ok(call)
 }

@@ -12,7 +12,9 @@ use serde::Serialize;
 use super::WriterName;
 use super::log_message::{AuditMessage, describe_lines};
 use super::recorded_line::RecordedLine;
+use super::retention::{PrunedLog, RetainedWriter};
 use super::stream::StreamExtent;
+use crate::names;
 
 /// The kind of a finding in the log of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -40,7 +42,7 @@ pub enum ClusterFault {
     NoOutcome,
     /// The log never had the noted state.
     NotNoted,
-    /// No fault: older messages were removed because of their age.
+    /// No fault: older messages were removed, after an export or because of their age.
     Dropped,
 }
 
@@ -161,8 +163,12 @@ pub struct ClusterLogCheck {
     noted: Option<String>,
     noted_at: Option<u64>,
     head: ClusterHead,
+    /// The removal of exported messages.
+    pruned: Option<PrunedLog>,
     /// Sequence of the first message that was added.
     first: Option<u64>,
+    /// Sequence of the last message that was added.
+    last: u64,
     messages: u64,
     lines: u64,
     announced_calls: u64,
@@ -175,6 +181,9 @@ struct WriterCheck {
     /// Number of the writer.
     number: u32,
     closed_at: Option<u64>,
+    first_message: u64,
+    /// Number of the first line.
+    first_line: u64,
     last_message: u64,
 }
 
@@ -192,6 +201,24 @@ struct FinishedCall {
 impl ClusterLogCheck {
     /// Creates the verification. `noted` is a hash of an earlier [`ClusterVerifyReport::head`], or its beginning.
     pub fn new(noted: Option<&str>) -> Self {
+        Self::after_removal(noted, None)
+    }
+
+    /// Creates the verification of a log from which messages were removed after an export.
+    pub(crate) fn after_removal(noted: Option<&str>, pruned: Option<PrunedLog>) -> Self {
+        let head = pruned.as_ref().map(|pruned| ClusterHead {
+            sequence: pruned.before.saturating_sub(1),
+            hash: pruned.head,
+        });
+        let mut check = Self::with_head(noted, head);
+        if head.is_some() {
+            check.compare_noted();
+        }
+        check.pruned = pruned;
+        check
+    }
+
+    fn with_head(noted: Option<&str>, head: Option<ClusterHead>) -> Self {
         Self {
             writers: BTreeMap::new(),
             open: HashMap::new(),
@@ -199,11 +226,13 @@ impl ClusterLogCheck {
             hasher: RandomState::new(),
             noted: noted.map(str::to_ascii_lowercase),
             noted_at: None,
-            head: ClusterHead {
+            head: head.unwrap_or(ClusterHead {
                 sequence: 0,
                 hash: LineHash::ZERO,
-            },
+            }),
+            pruned: None,
             first: None,
+            last: 0,
             messages: 0,
             lines: 0,
             announced_calls: 0,
@@ -235,7 +264,7 @@ impl ClusterLogCheck {
         self.messages += 1;
         self.extend_head(message);
         let (writer, sequence) = (message.writer.as_str(), message.sequence);
-        if WriterName::parse(writer).is_err() {
+        if WriterName::parse(writer).is_err() && writer != names::AUDIT_RETENTION {
             let text = "the subject of the message is not the subject of a writer";
             return self.report(
                 ClusterFault::Forged,
@@ -271,40 +300,59 @@ impl ClusterLogCheck {
         }
     }
 
+    /// Returns the state of the log before the next message.
+    pub(crate) fn head(&self) -> ClusterHead {
+        self.head
+    }
+
+    /// Returns the first sequence from which on no message may be missing.
+    fn complete_from(&self) -> u64 {
+        self.pruned.as_ref().map_or(0, |pruned| pruned.before)
+    }
+
     fn check_sequence(&mut self, message: &AuditMessage) {
-        let sequence = message.sequence;
-        let expected = self.head.sequence + 1;
-        if self.first.is_none() {
-            self.first = Some(sequence);
-        } else if sequence > expected {
+        let (sequence, last, complete) = (message.sequence, self.last, self.complete_from());
+        let is_first = self.first.is_none();
+        let expected = (last + 1).max(complete);
+        if sequence <= last {
+            let text = format!("expected a message after {last}");
+            self.report(ClusterFault::Reordered, None, Some(sequence), None, text);
+        } else if sequence > expected && (!is_first || complete > 0) {
             let text = match sequence - expected {
                 1 => format!("message {expected} is missing"),
                 _ => format!("messages {expected} to {} are missing", sequence - 1),
             };
             self.report(ClusterFault::Removed, None, Some(expected), None, text);
-        } else if sequence < expected {
-            let text = format!("expected a message after {}", self.head.sequence);
-            self.report(ClusterFault::Reordered, None, Some(sequence), None, text);
         }
+        self.first.get_or_insert(sequence);
+        self.last = last.max(sequence);
     }
 
     fn extend_head(&mut self, message: &AuditMessage) {
         let AuditMessage {
             writer, sequence, ..
         } = message;
+        // The noted hash of the removal covers these.
+        if *sequence < self.complete_from() {
+            return;
+        }
         let payload = LineHash::digest_line(&message.payload);
         let text = format!("{} {sequence} {writer} {payload}", self.head.hash);
         self.head = ClusterHead {
             sequence: self.head.sequence.max(*sequence),
             hash: LineHash::digest_line(text.as_bytes()),
         };
+        self.compare_noted();
+    }
+
+    fn compare_noted(&mut self) {
         let hash = self.head.hash.as_str();
         if self
             .noted
             .as_deref()
             .is_some_and(|noted| hash.starts_with(noted))
         {
-            self.noted_at = Some(*sequence);
+            self.noted_at = Some(self.head.sequence);
         }
     }
 
@@ -313,9 +361,9 @@ impl ClusterLogCheck {
         let writer = message.writer.as_str();
         let mut chain = ChainVerifier::new(writer);
         let first = message.lines().next().unwrap_or_default();
-        let number = ChainLink::read(first).map(|link| link.seq);
-        let is_stream_cut = self.first.is_some_and(|first| first > 1);
-        if number.is_some_and(|number| number > 1) && is_stream_cut {
+        let link = ChainLink::read(first);
+        let number = link.map(|link| link.seq);
+        if number.is_some_and(|number| number > 1) && self.may_begin_late(message) {
             chain.skip_before(number.unwrap_or_default());
         } else {
             let names_writer = RecordedLine::read(first).is_some_and(|line| {
@@ -332,13 +380,70 @@ impl ClusterLogCheck {
                 );
             }
         }
+        if let Some(text) = self.find_difference_to_removed(writer, link) {
+            let sequence = Some(message.sequence);
+            self.report(ClusterFault::Removed, Some(writer), sequence, number, text);
+        }
         let check = WriterCheck {
             chain,
             number: u32::try_from(self.writers.len()).unwrap_or(u32::MAX),
             closed_at: None,
+            first_message: message.sequence,
+            first_line: number.unwrap_or_default(),
             last_message: message.sequence,
         };
         self.writers.insert(writer.to_owned(), check);
+    }
+
+    /// Returns true if older lines of the writer of this message may have been removed.
+    fn may_begin_late(&self, message: &AuditMessage) -> bool {
+        match &self.pruned {
+            Some(pruned) => {
+                message.sequence < pruned.before || pruned.writers.contains_key(&message.writer)
+            }
+            None => self.first.is_some_and(|first| first > 1),
+        }
+    }
+
+    /// Compares the first line of a writer with the last one that was removed.
+    fn find_difference_to_removed(&self, writer: &str, first: Option<ChainLink>) -> Option<String> {
+        let removed = self.pruned.as_ref()?.writers.get(writer)?;
+        let first = first?;
+        let expected = removed.line + 1;
+        if first.seq > expected {
+            return Some(format!(
+                "lines {expected} to {} are missing: the lines up to {} were exported and removed",
+                first.seq - 1,
+                removed.line
+            ));
+        }
+        (first.seq == expected && first.prev != removed.hash).then(|| {
+            format!(
+                "the line does not continue line {}, which was exported and removed with the hash {}",
+                removed.line, removed.hash
+            )
+        })
+    }
+
+    /// Returns the writers so far, with the messages that a removal must keep.
+    pub(crate) fn retained_writers(&self) -> BTreeMap<String, RetainedWriter> {
+        let writers = self.writers.iter().map(|(writer, check)| {
+            let retained = RetainedWriter {
+                first_message: check.first_message,
+                first_line: check.first_line,
+                last_message: check.last_message,
+                oldest_open: None,
+            };
+            (writer.clone(), retained)
+        });
+        let mut writers: BTreeMap<_, _> = writers.collect();
+        for open in self.open.values() {
+            if let Some(writer) = writers.get_mut(&open.writer) {
+                let oldest = writer.oldest_open.get_or_insert(open.message);
+                *oldest = open.message.min(*oldest);
+            }
+        }
+        writers
     }
 
     fn add_line(&mut self, message: &AuditMessage, line: &[u8]) {
@@ -502,7 +607,15 @@ impl ClusterLogCheck {
             return;
         };
         let first = self.first.unwrap_or(extent.last + 1);
-        if extent.first > 1 {
+        if let Some(pruned) = self.pruned.take() {
+            let text = format!(
+                "messages before {} were exported and removed, except the last one of each process and those of running \
+                 calls",
+                pruned.before
+            );
+            self.report(ClusterFault::Dropped, None, None, None, text);
+            self.check_pruned_writers(&pruned);
+        } else if extent.first > 1 {
             let text = format!(
                 "messages 1 to {} were removed because of their age (`max_age` of the stream), or the stream was made again",
                 extent.first - 1
@@ -513,13 +626,21 @@ impl ClusterLogCheck {
             let text = format!("messages {} to {} are missing", extent.first, first - 1);
             self.report(ClusterFault::Removed, None, Some(extent.first), None, text);
         }
-        if self.head.sequence < extent.last {
-            let text = format!(
-                "messages {} to {} are missing",
-                self.head.sequence + 1,
-                extent.last
-            );
+        if self.last < extent.last {
+            let text = format!("messages {} to {} are missing", self.last + 1, extent.last);
             self.report(ClusterFault::Truncated, None, Some(extent.last), None, text);
+        }
+    }
+
+    /// Reports writers of which nothing is left, although a removal keeps a message of each.
+    fn check_pruned_writers(&mut self, pruned: &PrunedLog) {
+        let lost = pruned.writers.keys();
+        let lost: Vec<&String> = lost
+            .filter(|name| !self.writers.contains_key(*name))
+            .collect();
+        for writer in lost {
+            let text = "all messages of the writer are missing";
+            self.report(ClusterFault::Removed, Some(writer), None, None, text);
         }
     }
 
@@ -582,7 +703,7 @@ fn chain_finding(writer: &str, finding: VerifyFinding) -> ClusterFinding {
         message: finding.line,
         line: finding.seq,
         text: if finding.fault == ChainFault::Dropped {
-            "the first lines of the writer were removed because of their age".to_owned()
+            "the first lines of the writer were removed".to_owned()
         } else {
             finding.text
         },

@@ -12,9 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use super::check::{ClusterLogCheck, ClusterVerifyReport, LiveNodes};
 use super::log_message::AuditMessage;
+use super::retention::{PrunedLog, read_pruned};
 use super::stream::{AuditStream, StreamExtent, check_writer};
 use super::{ClusterAuditError, closing};
 use crate::connection::ClusterConnection;
+use crate::names::AUDIT_RETENTION;
 use crate::node::NodeEntry;
 use crate::node::view::node_keys;
 
@@ -36,6 +38,28 @@ pub enum ClusterExportError {
     /// A message is missing, so that the files would not verify.
     #[error("message {0} is missing in the audit log; run `mimir audit verify --cluster`")]
     MissingMessage(u64),
+    /// The log has a fault, so nothing was removed.
+    #[error(
+        "the audit log does not verify, so nothing was removed: {0}; run `mimir audit verify --cluster`"
+    )]
+    NotVerified(String),
+    /// A file lacks lines that would be removed, so nothing was removed.
+    #[error(
+        "{0} does not have all lines that would be removed, so nothing was removed: export into a new folder"
+    )]
+    Incomplete(String),
+    /// The servers refuse to remove messages.
+    #[error(
+        "the stream of the audit log was created with `deny_purge`, so nothing can be removed: enlarge it with \
+         `mimir cluster setup --audit-size GIB`"
+    )]
+    Sealed,
+    /// Another command has removed messages.
+    #[error("another command removes messages at the same time, so nothing was removed: try again")]
+    Concurrent,
+    /// A time is out of range.
+    #[error("the time is not valid: {0}")]
+    Time(String),
     /// A file cannot be written.
     #[error("cannot export to {path}: {source}")]
     File {
@@ -79,14 +103,47 @@ impl ClusterLog {
         self.0.extent().await
     }
 
+    /// Returns the stream.
+    pub(super) fn stream(&self) -> &AuditStream {
+        &self.0
+    }
+
     /// Calls `visit` with each message from `first` to `last`, and the sequence of each missing one, until it breaks.
+    /// Messages that were removed after an export are left out.
     pub async fn read<B>(
         &self,
         first: u64,
         last: u64,
+        visit: impl FnMut(Result<AuditMessage, u64>) -> ControlFlow<B>,
+    ) -> Result<Option<B>, ClusterAuditError> {
+        let pruned = read_pruned(&self.0).await?;
+        let before = pruned.map_or(0, |pruned| pruned.before);
+        self.read_after_removal(before, first, last, visit).await
+    }
+
+    /// Reads like [`Self::read`]. Messages before `before` may have been removed.
+    pub(super) async fn read_after_removal<B>(
+        &self,
+        before: u64,
+        first: u64,
+        last: u64,
         mut visit: impl FnMut(Result<AuditMessage, u64>) -> ControlFlow<B>,
     ) -> Result<Option<B>, ClusterAuditError> {
-        let mut messages = std::pin::pin!(self.0.messages(first, last));
+        let mut next = first;
+        while next < before && next <= last {
+            let Some(message) = self.0.next_of_all(next).await? else {
+                return Ok(None);
+            };
+            // The messages after it are complete, and read faster.
+            if message.sequence >= before || message.sequence > last {
+                break;
+            }
+            next = message.sequence + 1;
+            if let ControlFlow::Break(value) = visit(Ok(message)) {
+                return Ok(Some(value));
+            }
+        }
+        let mut messages = std::pin::pin!(self.0.messages(next.max(before), last));
         while let Some((sequence, message)) = messages.next().await {
             if let ControlFlow::Break(value) = visit(message?.ok_or(sequence)) {
                 return Ok(Some(value));
@@ -111,11 +168,30 @@ impl ClusterLog {
         state: &dyn SharedState,
         noted: Option<&str>,
     ) -> Result<ClusterVerifyReport, ClusterAuditError> {
+        loop {
+            let pruned = read_pruned(&self.0).await?;
+            let report = self
+                .verify_after_removal(state, noted, pruned.clone())
+                .await?;
+            // Messages that are removed meanwhile are missing in the report.
+            if report.ok || read_pruned(&self.0).await? == pruned {
+                return Ok(report);
+            }
+        }
+    }
+
+    async fn verify_after_removal(
+        &self,
+        state: &dyn SharedState,
+        noted: Option<&str>,
+        pruned: Option<PrunedLog>,
+    ) -> Result<ClusterVerifyReport, ClusterAuditError> {
         let mut live = self.live_nodes(state).await?;
         let extent = self.extent().await?;
-        let mut check = ClusterLogCheck::new(noted);
+        let before = pruned.as_ref().map_or(0, |pruned| pruned.before);
+        let mut check = ClusterLogCheck::after_removal(noted, pruned);
         if let Some(extent) = extent.filter(|extent| extent.messages > 0) {
-            self.read(extent.first, extent.last, |message| {
+            self.read_after_removal(before, extent.first, extent.last, |message| {
                 if let Ok(message) = message {
                     check.add(&message);
                 }
@@ -130,7 +206,10 @@ impl ClusterLog {
         Ok(check.finish(extent, &live))
     }
 
-    async fn live_nodes(&self, state: &dyn SharedState) -> Result<LiveNodes, ClusterAuditError> {
+    pub(super) async fn live_nodes(
+        &self,
+        state: &dyn SharedState,
+    ) -> Result<LiveNodes, ClusterAuditError> {
         let prefix: StateKey = node_keys();
         let nodes = state.list(StateArea::Nodes, Some(&prefix)).await;
         let nodes = nodes.map_err(|error| ClusterAuditError::Unreachable {
@@ -204,22 +283,21 @@ impl FolderExport {
     }
 
     fn add(&mut self, message: &AuditMessage) -> Result<(), ClusterExportError> {
-        // A name with other characters could be the path of a file elsewhere.
-        let writer = check_writer(&message.writer)?;
-        let path = self.folder.join(format!("{writer}.jsonl"));
-        if !self.files.contains_key(writer.as_str()) {
+        let writer = message.writer.as_str();
+        let path = exported_file(&self.folder, writer)?;
+        if !self.files.contains_key(writer) {
             if self.files.len() >= OPEN_FILES_MAX {
                 self.sync()?;
             }
             let file = ExportedLog::open(&path).map_err(|error| file_failure(&path, error))?;
-            self.files.insert(writer.as_str().to_owned(), file);
+            self.files.insert(writer.to_owned(), file);
         }
-        if let Some(file) = self.files.get_mut(writer.as_str()) {
+        if let Some(file) = self.files.get_mut(writer) {
             let added = file.append(&message.payload);
             let added = added.map_err(|error| file_failure(&path, error))?;
             self.lines += added;
             if added > 0 {
-                self.written.insert(writer.as_str().to_owned());
+                self.written.insert(writer.to_owned());
             }
         }
         self.position.sequence = message.sequence;
@@ -254,7 +332,16 @@ impl FolderExport {
     }
 }
 
-fn file_failure(path: &Path, source: io::Error) -> ClusterExportError {
+/// Returns the path of the exported file of a writer.
+pub(super) fn exported_file(folder: &Path, writer: &str) -> Result<PathBuf, ClusterAuditError> {
+    // A name with other characters could be the path of a file elsewhere.
+    if writer != AUDIT_RETENTION {
+        check_writer(writer)?;
+    }
+    Ok(folder.join(format!("{writer}.jsonl")))
+}
+
+pub(super) fn file_failure(path: &Path, source: io::Error) -> ClusterExportError {
     ClusterExportError::File {
         path: mimir_core::text::visible(&path.display().to_string()),
         source,

@@ -87,6 +87,8 @@ pub struct AuditMessage {
     pub writer: String,
     /// Sequence in the stream.
     pub sequence: u64,
+    /// Time at which the server stored it, in RFC 3339 and UTC.
+    pub time: String,
     /// The headers, in the format of NATS.
     pub headers: HeaderMap,
     /// The lines, each with its line end.

@@ -126,6 +126,33 @@ impl AuditStream {
         self.get(&json!({"seq": sequence})).await
     }
 
+    /// Returns the first message of any writer with at least this sequence.
+    pub(crate) async fn next_of_all(
+        &self,
+        sequence: u64,
+    ) -> Result<Option<AuditMessage>, ClusterAuditError> {
+        self.get(&json!({"seq": sequence.max(1), "next_by_subj": ">"}))
+            .await
+    }
+
+    /// Removes the messages of a writer before a sequence. Returns their number.
+    pub(crate) async fn remove_before(
+        &self,
+        writer: &str,
+        sequence: u64,
+    ) -> Result<u64, ClusterAuditError> {
+        #[derive(Deserialize)]
+        struct PurgeAnswer {
+            purged: u64,
+        }
+        let name = format!("STREAM.PURGE.{}", names::AUDIT_STREAM);
+        let body = json!({"filter": names::audit_subject(writer), "seq": sequence});
+        let deadline = Instant::now() + ACCESS_TIMEOUT * 3;
+        let purged = self.connection.api::<PurgeAnswer>(&name, &body, deadline);
+        let purged = purged.await.map_err(|error| self.error(&error))?;
+        Ok(purged.purged)
+    }
+
     /// Iterates over the messages of all writers from `first` to `last`, with `None` for missing ones.
     pub(crate) fn messages(
         &self,
@@ -180,13 +207,12 @@ fn decode(message: StreamMessage) -> Result<AuditMessage, ClusterAuditError> {
     let headers = message
         .headers()
         .map_err(|_| damaged("its headers are not base64"))?;
-    let writer = message
-        .subject
-        .strip_prefix(&names::audit_subject(""))
+    let writer = names::audit_writer(&message.subject)
         .ok_or_else(|| damaged("its subject is not the subject of a writer"))?;
     Ok(AuditMessage {
         writer: writer.to_owned(),
         sequence: message.seq,
+        time: message.time.clone(),
         headers,
         payload: payload.into(),
     })

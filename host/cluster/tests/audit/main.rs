@@ -9,5 +9,6 @@ mod lost_connection;
 #[path = "../../../../tests/kit/nats_server.rs"]
 mod nats_server;
 mod process;
+mod retention;
 mod servers;
 mod stream;

@@ -219,6 +219,14 @@ async fn cluster_roles_cannot_take_each_others_part() {
             "$JS.API.STREAM.MSG.DELETE.MIMIR_AUDIT",
             false,
         ),
+        (
+            "front",
+            "publish",
+            "$JS.API.STREAM.PURGE.MIMIR_AUDIT",
+            false,
+        ),
+        ("front", "publish", "mimir.retention", false),
+        ("worker", "publish", "mimir.retention", false),
         ("worker", "publish", "$JS.API.STREAM.CREATE.EVIL", false),
         (
             "worker",
@@ -293,7 +301,7 @@ async fn cluster_objects_are_checked_and_cannot_be_replaced() {
 fn manifest(files: &[(&str, &[u8])]) -> DeploymentManifest {
     let files = files
         .iter()
-        .map(|(path, content)| DeploymentManifest::file(path, content));
+        .map(|(path, content)| DeploymentManifest::file(path, content, false));
     DeploymentManifest::new("web", files.collect(), "admin".to_owned(), 1)
 }
 
@@ -376,7 +384,8 @@ async fn cluster_deployments_reach_all_nodes_and_keep_no_old_files() {
     let refused = as_worker.publish(&manifest(&[]), Some(second)).await;
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("may not access"), "{refused}");
-    mirror.report_as(Arc::new(|| "node-1".to_owned()));
+    let (_, condition) = tokio::sync::watch::channel(mimir_cluster::NodeCondition::default());
+    mirror.report_as(Arc::new(|| "node-1".to_owned()), condition);
     let reported = async {
         loop {
             let found = deployments.in_force().await.unwrap();

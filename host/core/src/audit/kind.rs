@@ -43,11 +43,13 @@ pub enum EventKind {
     Opened,
     /// The last line of a writer in the log of a cluster.
     Closed,
+    /// Exported lines are removed from the log of a cluster.
+    Pruned,
 }
 
 impl EventKind {
     /// Every kind, in the order of the documentation.
-    pub const ALL: [EventKind; 17] = [
+    pub const ALL: [EventKind; 18] = [
         EventKind::Call,
         EventKind::Attempt,
         EventKind::Approval,
@@ -65,6 +67,7 @@ impl EventKind {
         EventKind::Announced,
         EventKind::Opened,
         EventKind::Closed,
+        EventKind::Pruned,
     ];
 
     /// Returns true for kinds that only the log itself may write, because readers act on them.
@@ -76,6 +79,7 @@ impl EventKind {
                 | EventKind::Announced
                 | EventKind::Opened
                 | EventKind::Closed
+                | EventKind::Pruned
         )
     }
 
@@ -99,6 +103,7 @@ impl EventKind {
             EventKind::Announced => "announced",
             EventKind::Opened => "opened",
             EventKind::Closed => "closed",
+            EventKind::Pruned => "pruned",
         }
     }
 }

@@ -5,12 +5,16 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use mimir::cluster::connect;
+use mimir::process_identity::{machine_name, user_name};
 use mimir_audit::AuditEntry;
-use mimir_cluster::{ClusterAuditError, ClusterExportError, ClusterLog, NatsState};
+use mimir_cluster::{
+    ClusterAuditError, ClusterExport, ClusterExportError, ClusterLog, ClusterRemoval, NatsState,
+};
 use mimir_core::{ToolError, ToolErrorCode};
+use serde::Serialize;
 
 use super::{matches_filter, print, reader_is_gone, wait_for_interrupt, warn_skipped_lines};
-use crate::args::{AuditFilter, ClusterOptions};
+use crate::args::{AuditFilter, ClusterOptions, SinceTime};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::ResultPrinter;
 use crate::output::audit::{self, EventPrinter};
@@ -41,18 +45,38 @@ pub(super) async fn verify(
     Ok(ExitReason::done_if(report.ok))
 }
 
-/// Copies new lines into files.
+/// The result of an export.
+#[derive(Serialize)]
+struct ExportResult {
+    #[serde(flatten)]
+    export: ClusterExport,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    removed: Option<ClusterRemoval>,
+}
+
+/// Copies new lines into files, and removes older messages from the log if a time is given.
 pub(super) async fn export(
     options: &ClusterOptions,
     printer: ResultPrinter,
     folder: &Path,
+    remove_before: Option<SinceTime>,
 ) -> CommandResult {
-    let (log, _) = open(options).await?;
-    let export = log.export(folder).await.map_err(|error| match error {
+    let (log, state) = open(options).await?;
+    let exported = match remove_before {
+        Some(time) => {
+            let older_than = time.to_time(SystemTime::now());
+            let by = format!("{} on {}", user_name(), machine_name());
+            let exported = log.export_and_remove(&state, folder, older_than, &by).await;
+            exported.map(|(export, removed)| (export, Some(removed)))
+        }
+        None => log.export(folder).await.map(|export| (export, None)),
+    };
+    let (export, removed) = exported.map_err(|error| match error {
         ClusterExportError::Log(error) => unreadable(error),
         error => ToolError::new(ToolErrorCode::Unavailable, error.to_string()).into(),
     })?;
-    printer.print_result(&export, |out| {
+    let result = ExportResult { export, removed };
+    printer.print_result(&result, |out| {
         writeln!(
             out,
             "Exported {} new lines into {} files in {}, up to message {}.",
@@ -60,7 +84,18 @@ pub(super) async fn export(
             export.files,
             mimir_core::text::visible(&folder.display().to_string()),
             export.sequence
-        )
+        )?;
+        match removed {
+            None => Ok(()),
+            Some(removed) if removed.messages == 0 => {
+                writeln!(out, "The log has no older messages that can be removed.")
+            }
+            Some(removed) => writeln!(
+                out,
+                "Removed {} messages of {} processes from the log, before message {}.",
+                removed.messages, removed.writers, removed.before
+            ),
+        }
     })?;
     Ok(ExitReason::Done)
 }

@@ -26,6 +26,7 @@ impl StreamKit {
         self.messages.push(AuditMessage {
             writer: writer.to_owned(),
             sequence: self.messages.len() as u64 + 1,
+            time: String::new(),
             headers: message_headers(first, &head, writer, &open),
             payload: payload.into(),
         });
@@ -288,4 +289,92 @@ fn cluster_log_whose_oldest_messages_expired_verifies() {
         report.ok && report.findings.iter().all(dropped),
         "{report:?}"
     );
+}
+
+/// The sample after a removal of the messages before 5: the last of `a` and `b` before it are kept.
+fn removed_sample() -> (Vec<AuditMessage>, PrunedLog) {
+    let kit = StreamKit::sample();
+    let head = check(&kit.messages[..4]).head.hash;
+    let removed = |message: &AuditMessage| {
+        let link = ChainLink::read(message.lines().next().unwrap()).unwrap();
+        super::super::retention::RemovedLines {
+            line: link.seq - 1,
+            hash: link.prev,
+        }
+    };
+    // `a` has one message from 5 on, and `b` also one.
+    let writers = BTreeMap::from([
+        ("a".to_owned(), removed(&kit.messages[5])),
+        ("b".to_owned(), removed(&kit.messages[4])),
+    ]);
+    let pruned = PrunedLog {
+        before: 5,
+        head,
+        writers,
+    };
+    (kit.messages, pruned)
+}
+
+fn check_removed(
+    messages: &[AuditMessage],
+    pruned: &PrunedLog,
+    noted: Option<&str>,
+) -> ClusterVerifyReport {
+    let mut check = ClusterLogCheck::after_removal(noted, Some(pruned.clone()));
+    messages.iter().for_each(|message| check.add(message));
+    let extent = StreamExtent {
+        first: messages.first().map_or(7, |message| message.sequence),
+        last: 6,
+        messages: messages.len() as u64,
+        bytes: 0,
+    };
+    check.finish(Some(extent), &LiveNodes::from([("b".to_owned(), 5)]))
+}
+
+#[test]
+fn cluster_log_after_a_removal_verifies_at_each_step() {
+    let (messages, pruned) = removed_sample();
+    let intact = check(&messages).head;
+    let noted = pruned.head.to_string();
+    // Nothing, some and all of it was removed when the command was killed.
+    for kept in [
+        &messages[..],
+        &messages[1..],
+        &messages[2..],
+        &messages[4..],
+    ] {
+        let report = check_removed(kept, &pruned, Some(&noted));
+        assert!(report.ok, "{report:?}");
+        assert_eq!((report.head, report.noted), (intact, Some(4)));
+        let faults: Vec<_> = report.findings.iter().map(|found| found.fault).collect();
+        assert!(faults.contains(&ClusterFault::Dropped), "{report:?}");
+    }
+    let writer_by_writer: Vec<AuditMessage> = [1, 4, 5].map(|at| messages[at].clone()).to_vec();
+    assert!(check_removed(&writer_by_writer, &pruned, None).ok);
+}
+
+#[test]
+fn cluster_log_loss_beyond_a_removal_is_found() {
+    let (messages, pruned) = removed_sample();
+    let removed = |messages: &[AuditMessage]| {
+        let report = check_removed(messages, &pruned, None);
+        let mut findings = report.findings.iter();
+        findings.any(|found| found.fault == ClusterFault::Removed)
+    };
+    assert!(removed(&messages[5..]), "all of `b`, and a gap");
+    assert!(removed(&[]), "everything");
+    assert!(!removed(&messages[4..]));
+    // A chain that was made anew does not continue the removed lines.
+    let mut other = pruned.clone();
+    if let Some(lines) = other.writers.get_mut("a") {
+        lines.hash = LineHash::digest_line(b"other");
+    }
+    assert!(!check_removed(&messages[4..], &other, None).ok);
+    if let Some(lines) = other.writers.get_mut("a") {
+        lines.line -= 1;
+    }
+    assert!(!check_removed(&messages[4..], &other, None).ok);
+    // A writer that begins late without a removal.
+    other.writers.remove("a");
+    assert!(!check_removed(&messages[4..], &other, None).ok);
 }
