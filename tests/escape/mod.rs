@@ -19,6 +19,7 @@ mod race;
 mod secrets;
 mod storage;
 mod time;
+mod traces;
 
 use mimir_core::ToolErrorCode;
 use mimir_testkit::{Value, json};

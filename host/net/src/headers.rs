@@ -2,6 +2,7 @@
 
 use http::Method;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use mimir_core::trace_context::{TRACEPARENT, TRACESTATE, TraceContext};
 
 use crate::error::{Error, OversizedPart};
 use crate::limits::RequestLimits;
@@ -51,6 +52,27 @@ pub fn parse<'a>(
         map.try_append(name, value).map_err(|_| too_many())?;
     }
     Ok(map)
+}
+
+/// Returns the headers that carry a W3C trace context.
+///
+/// ```
+/// # use mimir_core::trace_context::TraceContext;
+/// let context = TraceContext::new_trace(true);
+/// let headers = mimir_net::headers::trace_headers(&context);
+/// assert_eq!(headers.len(), 1);
+/// assert_eq!(headers[0].0, "traceparent");
+/// ```
+pub fn trace_headers(context: &TraceContext) -> Vec<(HeaderName, HeaderValue)> {
+    let fields = [
+        (TRACEPARENT, Some(context.traceparent())),
+        (TRACESTATE, context.tracestate().map(str::to_owned)),
+    ];
+    let headers = fields.into_iter().filter_map(|(name, value)| {
+        let value = HeaderValue::try_from(value?).ok()?;
+        Some((HeaderName::from_static(name), value))
+    });
+    headers.collect()
 }
 
 /// Checks the headers set by a caller, before anything is sent and before any approval.

@@ -7,11 +7,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Method;
+use http::{HeaderName, HeaderValue, Method};
 use mimir_core::backend::BoxFuture;
 use mimir_core::network::RequestTarget;
 use mimir_core::pipeline::{CommandEgress, EgressPermission, OutgoingRequest, PermittedCommand};
 use mimir_core::{ToolError, ToolErrorCode};
+use mimir_net::headers::trace_headers;
 use mimir_net::{
     Error, HttpClient, OutboundRequest, PolicyGuard, Proxy, ProxyRefusalHandler, RequestAuthorizer,
     RequestLimits, RequestPermit, TlsRoots,
@@ -101,6 +102,13 @@ impl RequestAuthorizer for ProxyEffectGate {
         if *self.guard.policy() != now.policy {
             self.guard.set(now.policy.clone());
         }
+    }
+
+    /// Returns the trace context of the call, for hosts that the settings name. Tunnels are not changed: their content is
+    /// encrypted.
+    fn hop_headers(&self, target: &RequestTarget) -> Vec<(HeaderName, HeaderValue)> {
+        let context = self.egress.trace_context_for(target);
+        context.map_or_else(Vec::new, |context| trace_headers(&context))
     }
 
     fn authorize<'a>(

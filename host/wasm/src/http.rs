@@ -14,7 +14,7 @@ use mimir_core::ToolError;
 use mimir_core::backend::BoxFuture;
 use mimir_core::network::RequestTarget;
 use mimir_core::pipeline::{Approved, EffectGate, EgressPermission, OutgoingRequest};
-use mimir_core::trace_context::{TRACEPARENT, TRACESTATE};
+use mimir_net::headers::trace_headers;
 use mimir_net::{
     Error, FetchedResponse, OutboundRequest, OversizedPart, RequestAuthorizer, RequestPermit,
 };
@@ -319,20 +319,8 @@ impl RequestAuthorizer for GuestEffectGate {
 
     /// Returns the trace context of the call, for hosts that the settings name.
     fn hop_headers(&self, target: &RequestTarget) -> Vec<(HeaderName, HeaderValue)> {
-        let Some(context) = self.effects.trace_context_for(target) else {
-            return Vec::new();
-        };
-        let mut headers = Vec::new();
-        let fields = [
-            (TRACEPARENT, Some(context.traceparent())),
-            (TRACESTATE, context.tracestate().map(str::to_owned)),
-        ];
-        for (name, value) in fields {
-            if let Some(Ok(value)) = value.map(HeaderValue::try_from) {
-                headers.push((HeaderName::from_static(name), value));
-            }
-        }
-        headers
+        let context = self.effects.trace_context_for(target);
+        context.map_or_else(Vec::new, |context| trace_headers(&context))
     }
 
     /// Replaces the error of a blocked request with the effect gate's explanation, and records other refusals.

@@ -1,6 +1,7 @@
 //! Commands: `exec` in the configured sandbox.
 #![cfg(target_os = "linux")]
 
+use std::io::{Read as _, Write as _};
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -100,6 +101,58 @@ except OSError as e: print(\"none\")'"
     let (_, output) = listed.mimir(&["call", "--approve", "never", "exec", &arguments]);
     let out = output["structured"]["stdout"].as_str().unwrap();
     assert!(out.starts_with("403 mimir: APPROVAL_DENIED"), "{output:#}");
+}
+
+#[test]
+fn sandbox_requests_carry_the_trace_context_to_named_hosts_only() {
+    let port = start_echo_site();
+    let settings = format!(
+        "network: {{allowedHosts: ['named.test:{port}', 'other.test:{port}'], \
+         hosts: {{named.test: [127.0.0.1], other.test: [127.0.0.1]}}}}\n\
+         sandbox: {{networkAccess: true}}\n\
+         telemetry: {{endpoint: 'http://127.0.0.1:1', propagateTo: ['named.test:{port}']}}"
+    );
+    let fixture = CommandWorkspace::with(&settings);
+    let get = |host: &str| {
+        format!(
+            "python3 -c 'import urllib.request
+print(urllib.request.urlopen(\"http://{host}:{port}/\", timeout=20).read().decode())'; env"
+        )
+    };
+    let head = fixture.output(&get("named.test")).to_ascii_lowercase();
+    assert!(head.contains("\ntraceparent: 00-"), "{head}");
+    // The proxy adds the header, so that the command itself does not have it.
+    assert!(!head.contains("traceparent="), "{head}");
+    let head = fixture.output(&get("other.test")).to_ascii_lowercase();
+    assert!(
+        head.contains("host: other.test") && !head.contains("traceparent"),
+        "{head}"
+    );
+}
+
+/// Starts a server that returns the head of each request, and returns its port.
+fn start_echo_site() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut head = Vec::new();
+            let mut buffer = [0; 4096];
+            while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+                match stream.read(&mut buffer) {
+                    Ok(read) if read > 0 => head.extend_from_slice(&buffer[..read]),
+                    _ => break,
+                }
+            }
+            let length = head.len();
+            let _ = write!(
+                stream,
+                "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
+            );
+            let _ = stream.write_all(&head);
+        }
+    });
+    port
 }
 
 /// A TLS server with a certificate that no platform trusts. Dropping it stops it.

@@ -16,6 +16,7 @@ use crate::needs::{ANY_HOST, HostNeed, Needs};
 use crate::network::RequestTarget;
 use crate::outcome::{ContentLabel, DataClass, TrustLevel};
 use crate::pipeline::session::{CommandId, ContentSource, PipelineSession};
+use crate::trace_context::TraceContext;
 
 use super::{
     CachedNetworkAccess, Consent, EffectGate, EgressPermission, Inner, NetworkAccess,
@@ -108,6 +109,11 @@ impl CommandEgress {
     /// Returns true if the command has network access of its own, whatever the settings say about other commands.
     pub fn is_limited(&self) -> bool {
         self.command.hosts.is_some()
+    }
+
+    /// Returns the trace context that a request of the command to this target carries, if the settings name the host.
+    pub fn trace_context_for(&self, target: &RequestTarget) -> Option<TraceContext> {
+        self.effects.trace_context_for(target)
     }
 
     /// Returns the current network access of the command. The `Arc` is the same as in the last lookup if nothing has
