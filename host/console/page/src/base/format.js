@@ -31,6 +31,7 @@ export function bytes(value) {
 /** Formats a duration in milliseconds. */
 export function duration(ms) {
   if (!Number.isFinite(ms)) return '–';
+  if (ms === 0) return '0 ms';
   if (ms < 1) return '<1 ms';
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;

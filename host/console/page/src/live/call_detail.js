@@ -8,9 +8,11 @@ import { href } from '../base/router.js';
 import { liveVersion, mayAnswer, questions, session } from '../base/session.js';
 import { useSeconds } from '../base/seconds.js';
 import { useStore } from '../base/store.js';
-import { Decision, Empty, ErrorText, Facts, Icon, Tag } from '../parts/controls.js';
+import { Decision, Empty, ErrorText, Facts, Tag } from '../parts/controls.js';
+import { useAction } from '../parts/action.js';
 import { Dialog } from '../parts/dialog.js';
 import { Reasons } from '../parts/reasons.js';
+import { DetailPane } from '../parts/split.js';
 import { Framed, Name } from '../parts/text.js';
 import { EFFECTS_MAX, stateOf } from './live_calls.js';
 import { took } from './call_row.js';
@@ -22,43 +24,32 @@ export function CallDetail({ id, call, onClose }) {
   const now = useSeconds();
   const asked = useStore(questions, (list) => list.find(({ callId }) => callId === id));
   const [isAsking, setAsking] = useState(false);
-  const [error, setError] = useState(null);
   const isActive = call && call.state !== 'finished';
   const mayCancel = isActive && mayAnswer(state);
   useKeys({ ...(mayCancel && { c: () => setAsking(true) }) });
-  const cancel = async () => {
+  const cancel = useAction(async () => {
     setAsking(false);
-    try {
-      await post(`calls/${segment(id)}/cancel`);
-      announce('The call is being cancelled.');
-    } catch (fault) {
-      setError(fault);
-    }
-  };
-  const head = html`
-    <div class="detail-head">
-      <button class="icon-button" aria-label="Close" title="Close (Esc)" onClick=${onClose}><${Icon} name="back" /></button>
-      <h2>${call ? html`<${Name} text=${call.tool} max=${80} strong />` : 'Call'}</h2>
-      ${call && html`<${Tag} tone=${stateOf(call).tone}>${stateOf(call).word}<//>`}
-      <span class="spacer"></span>
-      ${mayCancel && html`<button class="danger-quiet" onClick=${() => setAsking(true)}>Cancel call</button>`}
-    </div>
-  `;
+    await post(`calls/${segment(id)}/cancel`);
+    announce('The call is being cancelled.');
+  });
   if (!call) {
     return html`
-      <section class="detail-pane" aria-label="Call">
-        ${head}
+      <${DetailPane} label="Call" title="Call" onClose=${onClose}>
         <${Empty} title="Not in the live list">This call ended a while ago. <a href=${href('record', ['call', id])}>Show it in the record</a>.<//>
-      </section>
+      <//>
     `;
   }
   const { finished } = call;
   const { receipt, label } = finished ?? {};
   return html`
-    <section class="detail-pane" aria-label="Call">
-      ${head}
-      <div class="detail-body">
-        <${ErrorText} error=${error} />
+    <${DetailPane}
+      label="Call"
+      title=${html`<${Name} text=${call.tool} max=${80} strong />`}
+      tags=${html`<${Tag} tone=${stateOf(call).tone}>${stateOf(call).word}<//>`}
+      actions=${mayCancel && html`<button class="danger-quiet" onClick=${() => setAsking(true)}>Cancel call</button>`}
+      onClose=${onClose}
+    >
+        <${ErrorText} error=${cancel.error} />
         ${asked && html`<p class="message warn">This call waits for an answer. <a class="button primary" href=${href('questions', [asked.id])}>Answer</a></p>`}
         ${finished && !finished.ok && html`
           <div class="message bad">
@@ -95,18 +86,17 @@ export function CallDetail({ id, call, onClose }) {
           ]}
         />
         ${finished?.undo && html`<p><a class="button" href=${href('tools', ['undo', finished.undo])}>Show and undo the change</a></p>`}
-      </div>
       ${isAsking &&
       html`
         <${Dialog} title="Cancel this call?" onClose=${() => setAsking(false)}>
           <p><${Name} text=${call.tool} strong /> ends now. Changes that it has made stay. The model is told that a person cancelled the call.</p>
           <div class="actions">
             <button onClick=${() => setAsking(false)}>Let it run</button>
-            <button class="danger" autofocus onClick=${cancel}>Cancel call</button>
+            <button class="danger" autofocus onClick=${cancel.run}>Cancel call</button>
           </div>
         <//>
       `}
-    </section>
+    <//>
   `;
 }
 

@@ -1,11 +1,12 @@
 /** The calls as they run. */
 import { html, useMemo, useRef, useState } from '../base/html.js';
 import { count, plural } from '../base/format.js';
-import { repeats, useKeys } from '../base/keys.js';
+import { useKeys } from '../base/keys.js';
 import { go, href, route } from '../base/router.js';
 import { live, liveVersion } from '../base/session.js';
 import { useStore } from '../base/store.js';
 import { Empty } from '../parts/controls.js';
+import { Split, useListKeys } from '../parts/split.js';
 import { VirtualList } from '../parts/virtual_list.js';
 import { isNarrow } from '../parts/narrow.js';
 import { CallDetail } from './call_detail.js';
@@ -36,8 +37,6 @@ export function LiveScreen() {
 
   const select = (id) => go(href('live', [id]), selected !== null);
   const close = () => go(href('live'));
-  const index = rows.findIndex(({ id }) => id === selected);
-  const step = (by) => repeats(() => rows.length && select(rows[Math.min(rows.length - 1, Math.max(0, index + by))].id));
   const toggle = (id, close) => {
     const next = new Set(collapsed);
     next[close ? 'add' : 'delete'](id);
@@ -47,69 +46,56 @@ export function LiveScreen() {
     if (selected && key === 'ArrowLeft') toggle(selected, true);
     if (selected && key === 'ArrowRight') toggle(selected, false);
   };
-  useKeys({
-    j: step(1),
-    k: step(-1),
-    p: () => setPaused(!isPaused),
-    ...(selected && { Escape: close }),
-  });
-  // The phone shows either the list or one call.
-  const call = selected ? live.calls.get(selected) : null;
-  const isDetailOnly = narrow && selected;
-  return html`
-    <div class=${selected ? 'screen split with-detail' : 'screen split'}>
-      ${!isDetailOnly &&
-      html`
-        <section class="list-pane" aria-label="Calls">
-          <div class="toolbar">
-            <h2 class="visually-hidden">Calls</h2>
-            <input
-              data-search
-              type="search"
-              class="search"
-              placeholder="Filter: tool, session, user, arguments"
-              aria-label="Filter calls"
-              value=${text}
-              onInput=${(event) => setText(event.currentTarget.value)}
-              onKeyDown=${(event) => event.key === 'Escape' && (setText(''), event.currentTarget.blur())}
-            />
-            <div class="segments" role="group" aria-label="State">
-              ${STATES.map(
-                ([id, label, key]) => html`
-                  <button key=${id} aria-pressed=${state === id} onClick=${() => setState(id)}>
-                    ${label} <span class="faint">${count(key ? counts[key] : active)}</span>
-                  </button>
-                `,
-              )}
-            </div>
-            <button aria-pressed=${isPaused} class=${isPaused ? 'toggled' : ''} title="Pause the view (p)" onClick=${() => setPaused(!isPaused)}>
-              ${isPaused ? 'Resume view' : 'Pause view'}
+  useListKeys(rows.map(({ id }) => id), selected, select, close);
+  useKeys({ p: () => setPaused(!isPaused) });
+  const list = html`
+    <div class="toolbar">
+      <h2 class="visually-hidden">Calls</h2>
+      <input
+        data-search
+        type="search"
+        class="search"
+        placeholder="Filter: tool, session, user, arguments"
+        aria-label="Filter calls"
+        value=${text}
+        onInput=${(event) => setText(event.currentTarget.value)}
+        onKeyDown=${(event) => event.key === 'Escape' && (setText(''), event.currentTarget.blur())}
+      />
+      <div class="segments" role="group" aria-label="State">
+        ${STATES.map(
+          ([id, label, key]) => html`
+            <button key=${id} aria-pressed=${state === id} onClick=${() => setState(id)}>
+              ${label} <span class="faint">${count(key ? counts[key] : active)}</span>
             </button>
-          </div>
-          ${counts.waiting > 0 && html`<p class="message warn slim"><a href=${href('questions')}>${plural(counts.waiting, 'call waits', 'calls wait')} for an answer</a></p>`}
-          ${isPaused && html`<p class="message warn slim">The view is paused. Calls go on; ${plural(live.calls.size, 'call')} known now.</p>`}
-          <div class="columns call-columns" aria-hidden="true"><span>State</span><span>Tool</span><span>Arguments</span><span>Who</span><span class="right">Effects</span><span class="right">Took</span><span class="right">Started</span></div>
-          ${rows.length
-            ? html`
-                <${VirtualList}
-                  rows=${rows}
-                  rowHeight=${narrow ? 58 : 34}
-                  label="Calls, newest first"
-                  role="tree"
-                  selected=${selected}
-                  onSelect=${select}
-                  onKey=${listKey}
-                  render=${(row) => html`<${CallRow} row=${row} version=${version} onToggle=${toggle} />`}
-                  rowProps=${(row) => ({ 'aria-expanded': row.nested ? !row.isCollapsed : undefined, 'aria-label': rowLabel(row) })}
-                />
-              `
-            : html`<${Empty} title=${text || state !== 'all' ? 'No call matches' : 'No calls yet'}>
-                ${text || state !== 'all' ? 'Change the filter to see more.' : 'Calls of this workspace appear here as agents make them.'}
-              <//>`}
-          ${live.dropped > 0 && html`<p class="footnote faint">${plural(live.dropped, 'older call')} not shown; the <a href=${href('record')}>record</a> has all of them.</p>`}
-        </section>
-      `}
-      ${selected && html`<${CallDetail} key=${selected} id=${selected} call=${call} onClose=${close} />`}
+          `,
+        )}
+      </div>
+      <button aria-pressed=${isPaused} class=${isPaused ? 'toggled' : ''} title="Pause the view (p)" onClick=${() => setPaused(!isPaused)}>
+        ${isPaused ? 'Resume view' : 'Pause view'}
+      </button>
     </div>
+    ${counts.waiting > 0 && html`<p class="message warn slim"><a href=${href('questions')}>${plural(counts.waiting, 'call waits', 'calls wait')} for an answer</a></p>`}
+    ${isPaused && html`<p class="message warn slim">The view is paused. Calls go on; ${plural(live.calls.size, 'call')} known now.</p>`}
+    <div class="columns call-columns" aria-hidden="true"><span>State</span><span>Tool</span><span>Arguments</span><span>Who</span><span class="right">Effects</span><span class="right">Took</span><span class="right">Started</span></div>
+    ${rows.length
+      ? html`
+          <${VirtualList}
+            rows=${rows}
+            rowHeight=${narrow ? 58 : 34}
+            label="Calls, newest first"
+            role="tree"
+            selected=${selected}
+            onSelect=${select}
+            onKey=${listKey}
+            render=${(row) => html`<${CallRow} row=${row} version=${version} onToggle=${toggle} />`}
+            rowProps=${(row) => ({ 'aria-expanded': row.nested ? !row.isCollapsed : undefined, 'aria-label': rowLabel(row) })}
+          />
+        `
+      : html`<${Empty} title=${text || state !== 'all' ? 'No call matches' : 'No calls yet'}>
+          ${text || state !== 'all' ? 'Change the filter to see more.' : 'Calls of this workspace appear here as agents make them.'}
+        <//>`}
+    ${live.dropped > 0 && html`<p class="footnote faint">${plural(live.dropped, 'older call')} not shown; the <a href=${href('record')}>record</a> has all of them.</p>`}
   `;
+  const detail = selected && html`<${CallDetail} key=${selected} id=${selected} call=${live.calls.get(selected)} onClose=${close} />`;
+  return html`<${Split} label="Calls" list=${list} detail=${detail} />`;
 }

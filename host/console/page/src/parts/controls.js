@@ -1,17 +1,17 @@
 /** Small parts: tags, tabs, messages, tables, icons. */
 import { html, useRef } from '../base/html.js';
+import { oneLine } from '../base/format.js';
 import { Name } from './text.js';
 
 /** A word with a tone: good, warn, bad, accent or faint. */
 export const Tag = ({ tone = '', children }) => html`<span class=${`tag ${tone}`}>${children}</span>`;
 
 const DECISION_TONE = { allow: 'good', ask: 'warn', deny: 'bad' };
-const DECISION_WORD = { allow: 'allowed', ask: 'asks', deny: 'denied' };
 
-/** The decision of a rule. */
+/** The decision of a rule, in the words of the settings: allow, ask, deny. */
 export function Decision({ decision }) {
   if (!decision) return null;
-  return html`<${Tag} tone=${DECISION_TONE[decision] ?? ''}>${DECISION_WORD[decision] ?? String(decision).slice(0, 20)}<//>`;
+  return html`<${Tag} tone=${DECISION_TONE[decision] ?? ''}>${oneLine(decision, 20)}<//>`;
 }
 
 const RISK_TONE = { low: 'faint', medium: 'accent', high: 'warn', critical: 'bad' };

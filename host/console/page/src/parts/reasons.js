@@ -27,7 +27,7 @@ export const layerName = (layer) => LAYER[layer] ?? 'a rule';
 /** @param {{ decision?: string, reasons?: object[] }} props */
 export function Reasons({ decision, reasons = [] }) {
   return html`
-    ${decision && html`<p class="decided">The policy <${Decision} decision=${decision} /></p>`}
+    ${decision && html`<p class="decided">Decision: <${Decision} decision=${decision} /></p>`}
     <ul class="reasons">
       ${reasons.map(
         (reason, index) => html`

@@ -1,2 +1,27 @@
+/** The record: the audit log as a timeline, its numbers, and what another rule would have changed. */
 import { html } from '../base/html.js';
-export const RecordScreen = () => html`<p class="loading faint">Not built yet.</p>`;
+import { go, href, route } from '../base/router.js';
+import { useStore } from '../base/store.js';
+import { Tabs } from '../parts/controls.js';
+import { Charts } from './charts.js';
+import { Timeline } from './timeline.js';
+import { WhatIf } from './what_if.js';
+
+const TABS = [
+  { id: 'timeline', text: 'Timeline' },
+  { id: 'charts', text: 'Charts' },
+  { id: 'what-if', text: 'What if' },
+];
+
+export function RecordScreen() {
+  const { parts, query } = useStore(route);
+  const tab = TABS.some(({ id }) => id === parts[0]) ? parts[0] : 'timeline';
+  return html`
+    <div class="screen">
+      <${Tabs} label="Record" tabs=${TABS} selected=${tab} onSelect=${(id) => go(href('record', id === 'timeline' ? [] : [id]))} />
+      ${tab === 'timeline' && html`<${Timeline} parts=${parts} filter=${query} />`}
+      ${tab === 'charts' && html`<${Charts} />`}
+      ${tab === 'what-if' && html`<div class="page-scroll"><${WhatIf} /></div>`}
+    </div>
+  `;
+}

@@ -1,0 +1,38 @@
+/** Grants that were not used, and rules that would replace approvals. */
+import { html, useState } from '../base/html.js';
+import { useLoad } from '../base/api.js';
+import { day, plural } from '../base/format.js';
+import { Empty } from '../parts/controls.js';
+import { Dialog } from '../parts/dialog.js';
+import { LoadState } from '../parts/split.js';
+import { Name } from '../parts/text.js';
+import { Proposal } from './edit_policy.js';
+
+export function LeastPrivilege() {
+  const load = useLoad('policy/least-privilege', 'policy');
+  const { data } = load;
+  const [edit, setEdit] = useState(null);
+  const unused = data?.unused ?? [];
+  const rules = data?.rules ?? [];
+  return html`
+    <section class="narrow-page wide">
+      <${LoadState} load=${load} what="the grants" />
+      ${data && !unused.length && !rules.length && html`<${Empty} title="Nothing to tidy">All grants were used in the last 30 days, and no rule would replace approvals.<//>`}
+      ${unused.length > 0 &&
+      html`
+        <h2>Not used in 30 days</h2>
+        <ul class="rule-list">
+          ${unused.map(({ tool, grant, lastUsed, edit: change }, index) => html`<li key=${index}><div class="grow"><${Name} text=${tool} max=${60} strong /> <${Name} text=${grant} max=${200} /><div class="small faint">${lastUsed ? `last used ${day(lastUsed)}` : 'no use on record'}</div></div>${change && html`<button onClick=${() => setEdit(change)}>Remove…</button>`}</li>`)}
+        </ul>
+      `}
+      ${rules.length > 0 &&
+      html`
+        <h2>Rules that would replace approvals</h2>
+        <ul class="rule-list">
+          ${rules.map(({ text, replaces, edit: change }, index) => html`<li key=${index}><div class="grow"><${Name} text=${text} max=${300} /><div class="small faint">replaces ${plural(replaces, 'approval')}</div></div>${change && html`<button onClick=${() => setEdit(change)}>Show the change…</button>`}</li>`)}
+        </ul>
+      `}
+      ${edit && html`<${Dialog} title="Proposed change" onClose=${() => setEdit(null)} wide><${Proposal} edit=${edit} onDone=${() => setEdit(null)} /><//>`}
+    </section>
+  `;
+}

@@ -1,0 +1,93 @@
+/** The whole story of a call, from the record. */
+import { html } from '../base/html.js';
+import { segment, useLoad } from '../base/api.js';
+import { bytes, clock, count, duration, moment, oneLine } from '../base/format.js';
+import { href } from '../base/router.js';
+import { live } from '../base/session.js';
+import { Decision, Facts, Tag } from '../parts/controls.js';
+import { Reasons } from '../parts/reasons.js';
+import { DetailPane, LoadState } from '../parts/split.js';
+import { Framed, Name } from '../parts/text.js';
+import { eventName } from './timeline.js';
+
+const CHAIN = { intact: ['good', 'hash chain intact'], broken: ['bad', 'hash chain broken'], unknown: ['faint', 'hash chain not checked'] };
+
+export function CallStory({ id, onClose }) {
+  const load = useLoad(`record/calls/${segment(id)}`);
+  const { data } = load;
+  const entry = data?.entries?.findLast?.(({ event }) => event === 'call') ?? data?.entries?.at(-1);
+  const [chainTone, chainText] = CHAIN[data?.chain?.state] ?? CHAIN.unknown;
+  return html`
+    <${DetailPane}
+      label="Story of a call"
+      title=${entry?.tool ? html`<${Name} text=${entry.tool} max=${70} strong />` : 'Call'}
+      tags=${html`${entry && html`<${Decision} decision=${entry.decision} />`}${entry?.ok === false && html`<${Tag} tone="bad">${oneLine(entry.code ?? 'failed', 30)}<//>`}`}
+      actions=${live.calls.has(id) && html`<a class="button" href=${href('live', [id])}>Live</a>`}
+      onClose=${onClose}
+    >
+      <${LoadState} load=${load} what="the story" />
+      ${data &&
+        html`
+          <p class="story-chain"><${Tag} tone=${chainTone}>${chainText}<//> ${data.chain?.text && html`<span class="faint small">${data.chain.text}</span>`}</p>
+          <h3>Story</h3>
+          <ol class="story">
+            ${(data.story ?? []).map(
+              ({ title, text, at, callId }, index) => html`
+                <li key=${index}>
+                  <div class="story-title">${title}${at && html` <span class="faint small">${clock(at)}</span>`}</div>
+                  ${text && html`<${Name} text=${text} max=${500} />`}
+                  ${callId && callId !== id && html` <a href=${href('record', ['call', callId])}>Show that call</a>`}
+                </li>
+              `,
+            )}
+          </ol>
+          ${data.undo && html`<p><a class="button" href=${href('tools', ['undo', data.undo.id ?? ''])}>Show and undo its change</a></p>`}
+          <h3>Why it was decided so</h3>
+          ${data.explanation
+            ? html`<${Reasons} decision=${data.explanation.decision} reasons=${data.explanation.reasons} />`
+            : html`<p class="faint">${entry?.rule ? html`By the rule <${Name} text=${entry.rule} />. ` : ''}More is not on record: the arguments of calls are recorded if the settings say so.</p>`}
+          <p><a href=${href('record', ['what-if'], { tool: entry?.tool })}>What if a rule were different?</a></p>
+          ${entry && html`<h3>Facts</h3><${EntryFacts} entry=${entry} />`}
+          ${data.nested?.length > 0 && html`<h3>Calls that it made</h3><ul class="names">${data.nested.slice(0, 100).map((nested) => html`<li key=${nested}><a href=${href('record', ['call', nested])}><${Name} text=${nested} /></a></li>`)}</ul>`}
+          <details><summary>Its lines in the record</summary><${Framed} text=${(data.entries ?? []).map((line) => JSON.stringify(line, null, 2)).join('\n')} label="Lines" /></details>
+        `}
+    <//>
+  `;
+}
+
+function EntryFacts({ entry }) {
+  return html`
+    <${Facts}
+      facts=${[
+        ['Time', moment(entry.time)],
+        ['Took', Number.isFinite(entry.durationMs) ? duration(entry.durationMs) : null],
+        ['Answer', entry.answer && html`${oneLine(entry.answer, 20)}${Number.isFinite(entry.waitedMs) ? `, after ${duration(entry.waitedMs)}` : ''}`],
+        ['Session', entry.session && html`<a href=${href('record', [], { session: entry.session })}><${Name} text=${entry.session} /></a>`],
+        ['User', entry.user && html`<${Name} text=${entry.user} />`],
+        ['Tool', entry.tool && html`<a href=${href('record', [], { tool: entry.tool })}><${Name} text=${entry.tool} max=${80} /></a>`],
+        ['Subject', entry.subject && html`<${Name} text=${entry.subject} max=${300} />`],
+        ['Detail', entry.detail && html`<${Name} text=${entry.detail} max=${1000} />`],
+        ['In, out', Number.isFinite(entry.bytesOut) ? `${bytes(entry.bytesIn)}, ${bytes(entry.bytesOut)}` : null],
+        ['Tokens', Number.isFinite(entry.tokens) ? count(entry.tokens) : null],
+        ['Secrets masked', entry.secretsFound],
+        ['sha256 of the tool', entry.digest && html`<${Name} text=${entry.digest} />`],
+        ['Line', entry.seq],
+      ]}
+    />
+  `;
+}
+
+/** A line that is not about a call. */
+export function LineDetail({ entry, onClose }) {
+  return html`
+    <${DetailPane} label="Line of the record" title=${eventName(entry?.event)} onClose=${onClose}>
+        ${entry
+          ? html`
+              <h3>Facts</h3><${EntryFacts} entry=${entry} />
+              ${entry.id && html`<p><a class="button" href=${href('record', ['call', entry.id])}>Show its call</a></p>`}
+              <h3>The line</h3><${Framed} text=${JSON.stringify(entry, null, 2)} label="Line" />
+            `
+          : html`<p class="faint">This line is not loaded. Search for it.</p>`}
+    <//>
+  `;
+}

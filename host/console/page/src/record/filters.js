@@ -1,0 +1,74 @@
+/** The search fields of the record. */
+import { html, useEffect, useRef, useState } from '../base/html.js';
+import { Name } from '../parts/text.js';
+import { EVENTS, eventName } from './timeline.js';
+
+const FIELDS = [
+  ['tool', 'Tool'],
+  ['session', 'Session'],
+  ['host', 'Host'],
+  ['file', 'File'],
+];
+const NAMES = { text: 'Text', tool: 'Tool', decision: 'Decision', event: 'Kind', session: 'Session', host: 'Host', file: 'File', since: 'Since', until: 'Until' };
+const TYPING_MS = 350;
+
+/** Writes a time for an input of date and time, in the person's time zone. */
+function localTime(iso) {
+  const date = new Date(iso);
+  if (Number.isNaN(date.getTime())) return '';
+  return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}
+
+export function Filters({ filter, onChange, children }) {
+  const [text, setText] = useState(filter.text ?? '');
+  const [isOpen, setOpen] = useState(false);
+  const typing = useRef(null);
+  useEffect(() => setText(filter.text ?? ''), [filter.text]);
+  const set = (name, value) => {
+    const { [name]: _, ...rest } = filter;
+    onChange(value ? { ...rest, [name]: value } : rest);
+  };
+  const type = (value) => {
+    setText(value);
+    clearTimeout(typing.current);
+    typing.current = setTimeout(() => set('text', value.trim()), TYPING_MS);
+  };
+  const time = (name) => html`
+    <label>${NAMES[name]}<input type="datetime-local" value=${filter[name] ? localTime(filter[name]) : ''} onChange=${({ currentTarget: { value } }) => set(name, value ? new Date(value).toISOString() : '')} /></label>
+  `;
+  const given = Object.entries(filter).filter(([name]) => name in NAMES && name !== 'text');
+  return html`
+    <div class="toolbar" role="search" aria-label="Record">
+      <input data-search type="search" class="search" placeholder="Search the record" aria-label="Search the record" value=${text} onInput=${(event) => type(event.currentTarget.value)} />
+      <button aria-expanded=${isOpen} class=${given.length ? 'toggled' : ''} onClick=${() => setOpen(!isOpen)}>Filters${given.length ? ` (${given.length})` : ''}</button>
+      <span class="spacer"></span>
+      ${children}
+      ${isOpen &&
+      html`
+        <fieldset class="filters">
+          <legend class="visually-hidden">Filters</legend>
+          <label>Decision
+            <select value=${filter.decision ?? ''} onChange=${(event) => set('decision', event.currentTarget.value)}>
+              <option value="">any</option><option>allow</option><option>ask</option><option>deny</option>
+            </select>
+          </label>
+          <label>Kind
+            <select value=${filter.event ?? ''} onChange=${(event) => set('event', event.currentTarget.value)}>
+              <option value="">any</option>
+              ${EVENTS.map((event) => html`<option key=${event} value=${event}>${eventName(event)}</option>`)}
+            </select>
+          </label>
+          ${FIELDS.map(([name, label]) => html`<label key=${name}>${label}<input type="text" spellcheck="false" autocapitalize="off" value=${filter[name] ?? ''} onChange=${(event) => set(name, event.currentTarget.value.trim())} /></label>`)}
+          ${time('since')} ${time('until')}
+        </fieldset>
+      `}
+      ${given.length > 0 &&
+      html`
+        <ul class="chips" aria-label="Active filters">
+          ${given.map(([name, value]) => html`<li key=${name}>${NAMES[name]} <${Name} text=${value} max=${40} /><button class="link" aria-label=${`Remove the filter ${NAMES[name]}`} onClick=${() => set(name, '')}>×</button></li>`)}
+          <li><button class="link" onClick=${() => onChange({})}>Remove all</button></li>
+        </ul>
+      `}
+    </div>
+  `;
+}

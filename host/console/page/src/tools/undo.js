@@ -1,0 +1,87 @@
+/** Changes of calls that can be taken back. */
+import { html, useState } from '../base/html.js';
+import { post, segment, useLoad } from '../base/api.js';
+import { ago, moment, plural } from '../base/format.js';
+import { announce } from '../base/notify.js';
+import { go, href } from '../base/router.js';
+import { isAdmin, session } from '../base/session.js';
+import { emitChange, useStore } from '../base/store.js';
+import { useAction } from '../parts/action.js';
+import { Empty, ErrorText, Tag } from '../parts/controls.js';
+import { Diff } from '../parts/diff.js';
+import { Dialog } from '../parts/dialog.js';
+import { DetailPane, LoadState, Split, useListKeys } from '../parts/split.js';
+import { Name, Names } from '../parts/text.js';
+
+export function UndoList({ selected }) {
+  const load = useLoad('undo', 'undo');
+  const { data } = load;
+  const records = data?.records ?? [];
+  const select = (id) => go(href('tools', ['undo', id]), selected !== null);
+  const close = () => go(href('tools', ['undo']));
+  useListKeys(records.map(({ id }) => id), selected, select, close);
+  const list = html`
+    <${LoadState} load=${load} what="changes" />
+    ${data && !records.length && html`<${Empty} title="Nothing to undo">Changes that calls make to files appear here.<//>`}
+    <ul class="tool-list">
+      ${records.map(
+        ({ id, tool, time, summary, files = [], undone }) => html`
+          <li key=${id} class=${id === selected ? 'tool-item selected' : 'tool-item'}>
+            <a href=${href('tools', ['undo', id])} aria-current=${id === selected ? 'true' : undefined}>
+              <span class="line"><${Name} text=${tool} max=${60} strong /> <span class="faint small">${ago(time)}</span><span class="spacer"></span>${undone && html`<${Tag} tone="faint">undone<//>`}</span>
+              <span class="line small"><span class="grow clip"><${Name} text=${summary || files.join(', ')} max=${120} /></span><span class="faint">${plural(files.length, 'file')}</span></span>
+            </a>
+          </li>
+        `,
+      )}
+    </ul>
+  `;
+  const detail = selected && html`<${UndoDetail} key=${selected} id=${selected} onClose=${close} />`;
+  return html`<${Split} label="Changes of calls" list=${list} detail=${detail} />`;
+}
+
+function UndoDetail({ id, onClose }) {
+  const load = useLoad(`undo/${segment(id)}`, 'undo');
+  const { data } = load;
+  const person = useStore(session);
+  const [isAsking, setAsking] = useState(false);
+  const [restored, setRestored] = useState(null);
+  const undo = useAction(async () => {
+    setAsking(false);
+    const answer = await post(`undo/${segment(id)}`);
+    setRestored(answer?.restored ?? []);
+    announce('The change is undone.');
+    emitChange('undo');
+  });
+  return html`
+    <${DetailPane}
+      label="Change"
+      title=${data ? html`<${Name} text=${data.tool} strong />` : 'Change'}
+      tags=${data?.undone && html`<${Tag} tone="faint">undone<//>`}
+      actions=${data && !data.undone && html`<button class="primary" disabled=${!isAdmin(person)} onClick=${() => setAsking(true)}>Undo…</button>`}
+      onClose=${onClose}
+    >
+      <${ErrorText} error=${undo.error} />
+      <${LoadState} load=${load} what="the change" />
+        ${restored && html`<div class="message"><p>Restored:</p><${Names} texts=${restored.map((file) => (typeof file === 'string' ? file : (file.path ?? JSON.stringify(file))))} /></div>`}
+        ${data &&
+        html`
+          <p class="faint small">${moment(data.time)}${data.summary && html`, <${Name} text=${data.summary} max=${200} />`}</p>
+          <h3>${data.undone ? 'What the call changed' : 'What undo will change'}</h3>
+          <${Diff} files=${data.diff} />
+          ${data.unrecorded && html`<p class="message warn">Some changes of this call were not recorded, and cannot be undone: <${Name} text=${data.unrecorded.why ?? ''} max=${300} /></p>`}
+        `}
+      ${isAsking &&
+      html`
+        <${Dialog} title="Undo this change?" onClose=${() => setAsking(false)} wide>
+          <p>These files get their old content:</p>
+          <${Names} texts=${data.files ?? []} />
+          <div class="actions">
+            <button autofocus onClick=${() => setAsking(false)}>Back</button>
+            <button class="primary" onClick=${undo.run}>Undo the change</button>
+          </div>
+        <//>
+      `}
+    <//>
+  `;
+}
