@@ -29,8 +29,8 @@ async function start() {
   }
   openEvents({
     load: shared.loadLists,
-    calls(events) {
-      for (const event of events) shared.live.apply(event);
+    calls(events, overlap) {
+      shared.live.applyAll(events, overlap);
       shared.touchLive();
     },
     on: {

@@ -15,14 +15,15 @@ const RECONNECT_MS = 2_000;
 
 /**
  * Opens the stream.
- * @param {{ load: () => Promise<void>, calls: (events: object[]) => void, on: Record<string, (data: any) => void> }} handlers
- *   `load` fetches the lists after each connect. `calls` gets the live events of a frame. `on` has one function for each
- *   other kind of event.
+ * @param {{ load: () => Promise<void>, calls: (events: object[], overlap: boolean) => void, on: Record<string, (data: any) => void> }} handlers
+ *   `load` fetches the lists after each connect. `calls` gets the live events of a frame; those of the first batch after a
+ *   load may be part of the loaded list already. `on` has one function for each other kind of event.
  */
 export function openEvents({ load, calls, on }) {
   let waiting = [];
   let scheduled = false;
   let isLoaded = false;
+  let mayOverlap = true;
   let source;
 
   const flush = () => {
@@ -30,7 +31,8 @@ export function openEvents({ load, calls, on }) {
     if (!isLoaded || !waiting.length) return;
     const events = waiting;
     waiting = [];
-    calls(events);
+    calls(events, mayOverlap);
+    mayOverlap = false;
   };
   const schedule = () => {
     if (waiting.length > MAX_WAITING && isLoaded) return flush();
@@ -44,34 +46,31 @@ export function openEvents({ load, calls, on }) {
   // A frame that was requested before the page was hidden never comes.
   document.addEventListener('visibilitychange', flush);
 
+  const reload = async () => {
+    isLoaded = false;
+    try {
+      await load();
+      isLoaded = true;
+      mayOverlap = true;
+      connection.set('live');
+      schedule();
+    } catch {
+      source.close();
+      retry();
+    }
+  };
   const connect = () => {
     source = new EventSource('api/events');
-    source.onopen = async () => {
-      isLoaded = false;
-      try {
-        await load((lastEvent) => {
-          waiting = waiting.filter((event) => !(event.sequence <= lastEvent));
-        });
-        isLoaded = true;
-        connection.set('live');
-        schedule();
-      } catch {
-        source.close();
-        retry();
-      }
-    };
+    source.onopen = reload;
     source.onerror = () => {
       if (loginRequired.get()) return source.close();
       connection.set('lost');
       if (source.readyState === EventSource.CLOSED) retry();
     };
-    source.addEventListener('call', ({ data, lastEventId }) => {
+    source.addEventListener('call', ({ data }) => {
       const events = parse(data);
       if (!Array.isArray(events)) return;
-      for (const event of events) {
-        event.sequence = Number(lastEventId);
-        waiting.push(event);
-      }
+      for (const event of events) waiting.push(event);
       schedule();
     });
     for (const [kind, handle] of Object.entries(on)) {
@@ -80,7 +79,11 @@ export function openEvents({ load, calls, on }) {
         if (value !== undefined) handle(value);
       });
     }
-    source.addEventListener('changed', ({ data }) => emitChange(parse(data)?.what));
+    source.addEventListener('changed', ({ data }) => {
+      const what = parse(data)?.what;
+      if (what === 'calls' || what === 'questions') reload();
+      else emitChange(what);
+    });
   };
   const retry = () => {
     connection.set('lost');

@@ -27,11 +27,10 @@ export async function loadState() {
 }
 
 /** Loads what events then keep up to date. */
-export async function loadLists(dropEventsUpTo) {
+export async function loadLists() {
   const [state, calls, open] = await Promise.all([get('state'), get('calls'), get('questions')]);
   session.set(state);
   live.load(calls);
-  if (Number.isFinite(Number(calls.lastEvent))) dropEventsUpTo(Number(calls.lastEvent));
   touchLive();
   questions.set(open.questions ?? []);
 }

@@ -140,7 +140,7 @@ function Output({ output }) {
   };
   return html`
     <div class="foreign output" ref=${box} onScroll=${scrolled} tabindex="0" role="log" aria-live="off" aria-label="Output" translate="no">
-      ${output.dropped > 0 && html`<div class="faint">(${bytes(output.dropped)} before this are not kept)</div>`}
+      ${(output.dropped > 0 || output.isCut) && html`<div class="faint">(what came before this is not kept)</div>`}
       ${output.length === 0 && html`<div class="faint">(nothing yet)</div>`}
       ${output.chunks.map(({ key, stream, text }) => html`<${Chunk} key=${key} stream=${stream} text=${text} />`)}
     </div>

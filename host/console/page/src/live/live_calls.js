@@ -23,14 +23,37 @@ export class LiveCalls {
   load({ calls = [], dropped = 0 }) {
     this.calls.clear();
     this.dropped = dropped;
-    for (const { output, effects, decided, finished, progress, state, ...started } of calls.slice(-CALLS_MAX)) {
+    for (const { output, outputTruncated, effects, effectCount, decided, finished, progress, state, ...started } of calls.slice(-CALLS_MAX)) {
       const call = this.add(started);
       call.decided = decided ?? null;
       call.progress = progress ?? null;
       call.state = state ?? 'running';
       for (const effect of effects ?? []) addEffect(call, effect);
+      call.effectCount = effectCount ?? call.effectCount;
       call.output.push('stdout', output);
+      call.output.isCut = !!outputTruncated;
       if (finished) finish(call, finished);
+      else if (state === 'lost') finish(call, { at: null, ok: false, lost: true });
+    }
+  }
+
+  /**
+   * Applies events. With `overlap`, the first of them may be part of the loaded list already; effects and output are then
+   * not added a second time.
+   */
+  applyAll(events, overlap = false) {
+    if (!overlap) return events.forEach((event) => this.apply(event));
+    const outputs = new Map();
+    for (const { kind, id, text } of events) if (kind === 'output') outputs.set(id, (outputs.get(id) ?? '') + text);
+    const skips = new Map([...outputs].map(([id, text]) => [id, this.calls.get(id)?.output.overlap(text) ?? 0]));
+    for (const event of events) {
+      if (event.kind === 'output') {
+        const skip = Math.min(skips.get(event.id), event.text.length);
+        skips.set(event.id, skips.get(event.id) - skip);
+        this.apply({ ...event, text: event.text.slice(skip) });
+      } else if (event.kind !== 'effect' || !this.calls.get(event.id)?.effects.some((effect) => isSameEffect(effect, event))) {
+        this.apply(event);
+      }
     }
   }
 
@@ -44,7 +67,8 @@ export class LiveCalls {
     if (!call) return;
     switch (event.kind) {
       case 'decided':
-        call.decided = event;
+        // A later decision without reasons only changes the state.
+        call.decided = event.reasons?.length || !call.decided ? event : { ...call.decided, decision: event.decision };
         if (call.state !== 'finished') call.state = event.state ?? 'running';
         break;
       case 'effect':
@@ -156,6 +180,8 @@ function addEffect(call, effect) {
   call.effects.push(effect);
   if (call.effects.length > EFFECTS_MAX) call.effects.shift();
 }
+
+const isSameEffect = (one, other) => one.at === other.at && one.effect === other.effect && one.subject === other.subject;
 
 function finish(call, finished) {
   call.state = 'finished';

@@ -11,6 +11,8 @@ export class OutputText {
   chunks = [];
   length = 0;
   dropped = 0;
+  /** True if the server has dropped the beginning. */
+  isCut = false;
   nextKey = 0;
 
   /** Adds text of a stream: `stdout`, `stderr` or `log`. */
@@ -23,6 +25,15 @@ export class OutputText {
     else this.chunks.push({ key: this.nextKey++, stream, text: kept });
     this.length += kept.length;
     while (this.length > OUTPUT_MAX) this.dropFront();
+  }
+
+  /** Returns how much of the beginning of `text` is the end of this output already. */
+  overlap(text) {
+    const end = this.chunks.map((chunk) => chunk.text).join('');
+    for (let length = Math.min(text.length, end.length); length > 0; length--) {
+      if (end.endsWith(text.slice(0, length))) return length;
+    }
+    return 0;
   }
 
   dropFront() {

@@ -21,7 +21,7 @@ export function EditPolicy() {
         <p class="faint">Comments in the file stay. You see the change as a diff before it applies.</p>
         <${EditForm} action="Show the change" onEdit=${setEdit} />
       </section>
-      <section class="narrow-page" aria-label="Change">${edit ? html`<${Proposal} key=${JSON.stringify(edit)} edit=${edit} onDone=${() => setEdit(null)} />` : html`<p class="faint">The diff appears here.</p>`}</section>
+      <section class="narrow-page" aria-label="Change">${edit ? html`<h2>The change</h2><${Proposal} key=${JSON.stringify(edit)} edit=${edit} onDone=${() => setEdit(null)} />` : html`<p class="faint">The diff appears here.</p>`}</section>
     </div>
   `;
 }
@@ -65,7 +65,6 @@ export function Proposal({ edit, onDone }) {
   };
   const problems = proposal?.problems ?? [];
   return html`
-    <h2>The change</h2>
     <${ErrorText} error=${error} onRetry=${load} />
     ${!proposal && !error && html`<${Loading} what="the diff" />`}
     ${problems.length > 0 && html`<div class="message bad"><p>It cannot be applied:</p><${Names} texts=${problems.map((problem) => (typeof problem === 'string' ? problem : (problem.text ?? JSON.stringify(problem))))} /></div>`}

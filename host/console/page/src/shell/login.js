@@ -1,6 +1,9 @@
 /** What a browser without a session sees. */
 import { html } from '../base/html.js';
 
+/** A server mounts the console below /console/. */
+const onServer = location.pathname.startsWith('/console/');
+
 export function LoginNeeded() {
   return html`
     <main class="login" aria-labelledby="login-title">
@@ -9,7 +12,8 @@ export function LoginNeeded() {
         <p>This browser is not logged in, or its session has ended. A link works once, within ten minutes.</p>
         <p>In the workspace, run</p>
         <pre class="command">mimir console</pre>
-        <p>and open the new link. On a server with logins, <a href="login">log in</a> again. For a phone, use “Pair a phone” on the page of the machine.</p>
+        <p>and open the new link. For a phone, use “Pair a phone” on the page of the machine.</p>
+        ${onServer && html`<p>On a server with logins: <a class="button primary" href="login">Log in</a></p>`}
       </div>
     </main>
   `;
