@@ -35,7 +35,6 @@ impl ConsoleEventKind {
     }
 
     /// Returns true for kinds that are collected for a short time and sent as an array. The others are sent at once.
-    #[expect(dead_code, reason = "the event stream follows")]
     pub(crate) fn is_batched(self) -> bool {
         matches!(self, ConsoleEventKind::Call | ConsoleEventKind::Record)
     }

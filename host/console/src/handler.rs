@@ -1,0 +1,367 @@
+//! Requests at a listener: address, session, role and limits are checked before the backend sees them.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
+use bytes::Bytes;
+use futures::StreamExt as _;
+use http::header::CONTENT_DISPOSITION;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use mimir_core::{ToolError, ToolErrorCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::address::AddressCheck;
+use crate::page::page_file;
+use crate::request::{ConsoleRequest, RecordFilter};
+use crate::response::{
+    RequestError, add_cookie, content_response, empty_response, json_response, redirect_response,
+};
+use crate::routes::{ApiRoute, parse_route};
+use crate::server::{ConsoleResult, ConsoleServer, ListenerKind, milliseconds};
+use crate::sessions::{BrowserSession, SessionOwner};
+use crate::user::{ConsoleRole, ConsoleUser};
+
+/// Name of the session cookie. The prefix keeps other hosts of the domain from setting it.
+const COOKIE: &str = "mimir_console";
+const SECURE_COOKIE: &str = "__Host-mimir_console";
+
+/// A listener of the console.
+pub(crate) struct ConsoleListener {
+    pub(crate) server: ConsoleServer,
+    pub(crate) kind: ListenerKind,
+    check: AddressCheck,
+    /// Path at which the console begins, with a slash at both ends.
+    pub(crate) base: String,
+    /// True if browsers reach this listener over https.
+    pub(crate) is_secure: bool,
+}
+
+/// Body of a login with a one-time link.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LinkLogin {
+    key: String,
+}
+
+impl ConsoleListener {
+    pub(crate) fn new(
+        server: ConsoleServer,
+        kind: ListenerKind,
+        check: AddressCheck,
+        base: String,
+        is_secure: bool,
+    ) -> Self {
+        Self {
+            server,
+            kind,
+            check,
+            base,
+            is_secure,
+        }
+    }
+
+    /// Answers a request.
+    pub(crate) async fn handle(&self, request: Request) -> Response {
+        let (parts, body) = request.into_parts();
+        let answered = self.answer(&parts, body).await;
+        answered.unwrap_or_else(RequestError::into_response)
+    }
+
+    async fn answer(&self, parts: &Parts, body: Body) -> ConsoleResult {
+        self.check.check_host(&parts.uri, &parts.headers)?;
+        let path = parts.uri.path();
+        let Some(rest) = path.strip_prefix(self.base.as_str()) else {
+            // The page's addresses are relative to its folder.
+            return redirect_response(&self.base).ok_or_else(RequestError::not_found);
+        };
+        if let Some(api) = rest.strip_prefix("api/") {
+            return self.answer_api(api, parts, body).await;
+        }
+        if !matches!(parts.method, Method::GET | Method::HEAD) {
+            return Err(method_not_allowed());
+        }
+        if self.kind == ListenerKind::Team && matches!(rest, "login" | "login/callback") {
+            return self.answer_login(rest, parts).await;
+        }
+        let file = page_file(rest).ok_or_else(RequestError::not_found)?;
+        Ok(content_response(file.kind, file.content))
+    }
+
+    async fn answer_api(&self, path: &str, parts: &Parts, body: Body) -> ConsoleResult {
+        let route = parse_route(&parts.method, path, parts.uri.query().unwrap_or_default())?;
+        match parts.method {
+            Method::POST => self.check.check_writer(&parts.headers)?,
+            _ => self.check.check_reader(&parts.headers)?,
+        }
+        if let ApiRoute::Login = route {
+            return self.log_in(&parts.headers, body).await;
+        }
+        let sessions = &self.server.0.sessions;
+        let session = sessions.find(self.cookie_name(), &parts.headers);
+        let session = session.filter(|session| self.serves(&session.owner));
+        let session = session.ok_or_else(|| self.login_required())?;
+        if !session.take_request() {
+            return Err(RequestError::too_many(
+                "this page sends too many requests: wait a second",
+            ));
+        }
+        let user = self.user_of(&session).ok_or_else(|| {
+            RequestError::forbidden("your account has no role at this console any more")
+        })?;
+        match route {
+            // Answered above.
+            ApiRoute::Login => Err(RequestError::not_found()),
+            ApiRoute::Logout => {
+                sessions.end(self.cookie_name(), &parts.headers);
+                let mut response = empty_response(StatusCode::NO_CONTENT);
+                add_cookie(&mut response, &self.cookie("", 0));
+                Ok(response)
+            }
+            ApiRoute::Events => self.open_events(session, &parts.headers),
+            ApiRoute::Pair => self.pair(&user),
+            ApiRoute::Export(filter) => Ok(self.export(filter)),
+            ApiRoute::Backend(route) => {
+                let body = match parts.method {
+                    Method::POST => self.read_body(body).await?,
+                    _ => Bytes::new(),
+                };
+                self.answer_with_backend(user, route.with_body(&body)?)
+                    .await
+            }
+        }
+    }
+
+    /// Begins a session with the secret of a one-time link.
+    async fn log_in(&self, headers: &HeaderMap, body: Body) -> ConsoleResult {
+        let shared = &self.server.0;
+        if !shared.logins.lock().take() {
+            return Err(RequestError::too_many(
+                "too many attempts to log in: wait a second",
+            ));
+        }
+        let body = self.read_body(body).await?;
+        let login: LinkLogin = serde_json::from_slice(&body)
+            .map_err(|_| RequestError::bad_request("expected an object with the text `key`"))?;
+        let secret = shared
+            .sessions
+            .use_link(&login.key, |owner| self.serves(owner))
+            .map_err(|error| RequestError::of_backend(&error, false))?;
+        let secret = secret.ok_or_else(|| {
+            RequestError::login_required(
+                "this link was used or has expired: get a new one where mimir runs",
+                None,
+            )
+        })?;
+        shared.sessions.end(self.cookie_name(), headers);
+        let mut response = empty_response(StatusCode::NO_CONTENT);
+        add_cookie(&mut response, &self.session_cookie(&secret));
+        Ok(response)
+    }
+
+    fn open_events(&self, session: Arc<BrowserSession>, headers: &HeaderMap) -> ConsoleResult {
+        let last_id = headers.get("last-event-id");
+        let last_id = last_id.map(|id| id.to_str().unwrap_or_default());
+        let server = self.server.clone();
+        let owner = session.owner.clone();
+        let may_read = move || role_of(&server, &owner).is_some();
+        let body = self.server.0.hub.connect(session, last_id, may_read);
+        let body = body
+            .ok_or_else(|| RequestError::too_many("too many pages are open: close one of them"))?;
+        Ok(content_response("text/event-stream", body))
+    }
+
+    fn pair(&self, user: &ConsoleUser) -> ConsoleResult {
+        if !user.local || user.role < ConsoleRole::Admin {
+            return Err(RequestError::forbidden(
+                "devices are paired at the machine on which mimir runs",
+            ));
+        }
+        let (link, code) = self
+            .server
+            .pairing_link()
+            .map_err(|error| RequestError::of_backend(&error, false))?;
+        let rows = code.rows().iter();
+        let rows: Vec<Vec<u8>> = rows
+            .map(|row| row.iter().map(|dark| u8::from(*dark)).collect())
+            .collect();
+        let expires_at = link.expires_at_ms();
+        Ok(json_response(
+            json!({"url": link.url, "qr": rows, "expiresAt": expires_at}),
+        ))
+    }
+
+    fn export(&self, filter: RecordFilter) -> Response {
+        let lines = self.server.0.backend.export_record(filter);
+        let lines = lines.map(|line| line.map(|line| Bytes::from(line + "\n")));
+        let mut response = content_response("application/x-ndjson", Body::from_stream(lines));
+        let name = HeaderValue::from_static("attachment; filename=\"mimir-record.ndjson\"");
+        response.headers_mut().insert(CONTENT_DISPOSITION, name);
+        response
+    }
+
+    async fn answer_with_backend(
+        &self,
+        user: ConsoleUser,
+        request: ConsoleRequest,
+    ) -> ConsoleResult {
+        let needed = request.required_role();
+        if user.role < needed {
+            return Err(RequestError::forbidden(format!(
+                "this needs the role {}, and yours is {}",
+                needed.as_str(),
+                user.role.as_str()
+            )));
+        }
+        let state = (request == ConsoleRequest::State).then(|| self.state(&user));
+        let is_answer = request.is_answer();
+        let server = Arc::clone(&self.server.0);
+        // In a task of its own, so that a page that disconnects does not end a change halfway.
+        let handled = tokio::spawn(async move {
+            let _permit = server.concurrent.acquire().await;
+            server.backend.handle(&user, request).await
+        });
+        let time = self.server.0.options.limits.request_time;
+        let handled = match timeout(time, handled).await {
+            Ok(Ok(handled)) => handled,
+            Ok(Err(error)) => {
+                tracing::error!(%error, "a request of the console has failed");
+                Err(ToolError::internal("the request has failed"))
+            }
+            Err(_) => Err(ToolError::new(
+                ToolErrorCode::Timeout,
+                "the request takes too long; it may still be carried out",
+            )),
+        };
+        let mut value = handled.map_err(|error| RequestError::of_backend(&error, is_answer))?;
+        if let (Value::Object(value), Some(state)) = (&mut value, state) {
+            value.extend(state);
+        }
+        Ok(json_response(value))
+    }
+
+    /// Returns the part of the state that the backend does not know.
+    fn state(&self, user: &ConsoleUser) -> serde_json::Map<String, Value> {
+        let fields = [
+            ("version", json!(self.server.0.options.version)),
+            ("user", json!(user.name)),
+            ("role", json!(user.role)),
+            ("local", json!(user.local)),
+            ("now", json!(milliseconds(SystemTime::now()))),
+        ];
+        fields
+            .map(|(name, value)| (name.to_owned(), value))
+            .into_iter()
+            .collect()
+    }
+
+    async fn read_body(&self, body: Body) -> Result<Bytes, RequestError> {
+        let limits = &self.server.0.options.limits;
+        let read = axum::body::to_bytes(body, limits.body);
+        let read = timeout(limits.request_time, read).await;
+        let read = read.map_err(|_| {
+            let message = "the body did not arrive in time";
+            RequestError::new(StatusCode::REQUEST_TIMEOUT, ToolErrorCode::Timeout, message)
+        })?;
+        read.map_err(|error| {
+            let is_large = std::error::Error::source(&error)
+                .is_some_and(|cause| cause.is::<http_body_util::LengthLimitError>());
+            if is_large {
+                let message = format!("the body is larger than {} bytes", limits.body);
+                RequestError::new(
+                    StatusCode::PAYLOAD_TOO_LARGE,
+                    ToolErrorCode::LimitExceeded,
+                    message,
+                )
+            } else {
+                RequestError::bad_request("the body is incomplete")
+            }
+        })
+    }
+
+    fn login_required(&self) -> RequestError {
+        match self.kind {
+            ListenerKind::Team => {
+                RequestError::login_required("log in to see this console", Some("login"))
+            }
+            ListenerKind::Local => RequestError::login_required(
+                "this browser is not logged in: open a new link, which mimir prints where it runs",
+                None,
+            ),
+            ListenerKind::Lan => RequestError::login_required(
+                "this device is not paired: scan a new code, which mimir shows where it runs",
+                None,
+            ),
+        }
+    }
+
+    /// Returns true if sessions of this owner are used at this listener.
+    fn serves(&self, owner: &SessionOwner) -> bool {
+        matches!(
+            (self.kind, owner),
+            (ListenerKind::Local, SessionOwner::Local)
+                | (ListenerKind::Lan, SessionOwner::Paired)
+                | (ListenerKind::Team, SessionOwner::Person(_))
+        )
+    }
+
+    fn user_of(&self, session: &BrowserSession) -> Option<ConsoleUser> {
+        let role = role_of(&self.server, &session.owner)?;
+        let user = &self.server.0.options.user;
+        let (name, local) = match &session.owner {
+            SessionOwner::Local => (user.clone(), true),
+            SessionOwner::Paired => (format!("{user} (paired device)"), false),
+            SessionOwner::Person(person) => (person.name().to_owned(), false),
+        };
+        Some(ConsoleUser { name, role, local })
+    }
+
+    fn cookie_name(&self) -> &'static str {
+        if self.is_secure {
+            SECURE_COOKIE
+        } else {
+            COOKIE
+        }
+    }
+
+    /// Returns the cookie of a new session.
+    pub(crate) fn session_cookie(&self, secret: &str) -> String {
+        self.cookie(secret, self.server.0.options.limits.lifetime.as_secs())
+    }
+
+    fn cookie(&self, secret: &str, seconds: u64) -> String {
+        let name = self.cookie_name();
+        // `__Host-` needs the path of all.
+        let (path, secure) = match self.is_secure {
+            true => ("/", "; Secure"),
+            false => (self.base.as_str(), ""),
+        };
+        format!(
+            "{name}={secret}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"
+        )
+    }
+}
+
+/// Returns the role of a session's owner at this time.
+fn role_of(server: &ConsoleServer, owner: &SessionOwner) -> Option<ConsoleRole> {
+    match owner {
+        SessionOwner::Local => Some(ConsoleRole::Admin),
+        SessionOwner::Paired => Some(ConsoleRole::Approver),
+        SessionOwner::Person(person) => server.0.options.login.as_ref()?.role_of(person),
+    }
+}
+
+/// Returns the refusal of a method.
+pub(crate) fn method_not_allowed() -> RequestError {
+    let message = "this address does not support this method";
+    RequestError::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        ToolErrorCode::InvalidInput,
+        message,
+    )
+}

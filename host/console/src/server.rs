@@ -1,0 +1,237 @@
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime};
+
+use axum::Router;
+use axum::extract::Request;
+use axum::response::Response;
+use http::StatusCode;
+use mimir_core::ToolError;
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
+use crate::address::AddressCheck;
+use crate::backend::ConsoleBackend;
+use crate::handler::ConsoleListener;
+use crate::limits::ConsoleLimits;
+use crate::login::BrowserLogin;
+use crate::login_pages::LoginSteps;
+use crate::pairing::QrMatrix;
+use crate::rate::RequestBudget;
+use crate::response::text_response;
+use crate::sessions::{SessionOwner, SessionStore, random_secret};
+use crate::stream::EventHub;
+
+/// Settings of a console.
+pub struct ConsoleOptions {
+    /// Version of mimir.
+    pub version: String,
+    /// Name of the user who started the console.
+    pub user: String,
+    /// Path at which the console begins, with a slash at both ends.
+    pub base: String,
+    /// Login of other people. Without it, only one-time links begin sessions.
+    pub login: Option<Arc<dyn BrowserLogin>>,
+    /// Limits.
+    pub limits: ConsoleLimits,
+}
+
+/// The HTTP side of a console. Clones share sessions and event stream.
+#[derive(Clone)]
+pub struct ConsoleServer(pub(crate) Arc<ServerState>);
+
+pub(crate) struct ServerState {
+    pub(crate) backend: Arc<dyn ConsoleBackend>,
+    pub(crate) options: ConsoleOptions,
+    pub(crate) sessions: SessionStore,
+    pub(crate) hub: Arc<EventHub>,
+    pub(crate) logins: Mutex<RequestBudget>,
+    pub(crate) login_steps: LoginSteps,
+    pub(crate) concurrent: Semaphore,
+    /// Page for one-time links on this machine, that for paired devices, and the origin for people who log in.
+    local: OnceLock<String>,
+    origin: OnceLock<String>,
+    lan: OnceLock<String>,
+}
+
+/// A link that begins one session, for a short time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OneTimeLink {
+    /// URL with the secret in its fragment, which browsers do not send.
+    pub url: String,
+    /// Time from which the link is not valid any more.
+    pub expires_at: SystemTime,
+}
+
+/// Kind of a listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListenerKind {
+    /// Reached from this machine only.
+    Local,
+    /// Reached from the local network, for paired devices.
+    Lan,
+    /// Reached by people who log in.
+    Team,
+}
+
+/// Public address of a console behind a login.
+#[derive(Debug, Clone)]
+pub struct TeamAddress {
+    /// Origin that browsers show, such as `https://mimir.example.com`.
+    pub origin: String,
+    /// Further names that a reverse proxy may send as `Host`.
+    pub names: Vec<String>,
+}
+
+impl ConsoleServer {
+    /// Creates a console. Fails if the system has no random numbers.
+    pub fn new(
+        backend: Arc<dyn ConsoleBackend>,
+        options: ConsoleOptions,
+    ) -> Result<Self, ToolError> {
+        let limits = &options.limits;
+        Ok(Self(Arc::new(ServerState {
+            sessions: SessionStore::new(limits.clone()),
+            hub: EventHub::new(Arc::clone(&backend), limits.clone())?,
+            logins: Mutex::new(RequestBudget::new(
+                limits.logins_per_second,
+                limits.logins_per_second.saturating_mul(4),
+            )),
+            login_steps: LoginSteps::default(),
+            concurrent: Semaphore::new(limits.concurrent),
+            backend,
+            options,
+            local: OnceLock::new(),
+            origin: OnceLock::new(),
+            lan: OnceLock::new(),
+        })))
+    }
+
+    /// Returns the routes for a listener on a loopback address. Called once.
+    pub fn local_router(&self, address: SocketAddr) -> Result<Router, ToolError> {
+        let base = self.secret_base()?;
+        let _ = self.0.local.set(format!("http://{address}{base}"));
+        let check = AddressCheck::loopback(address.port());
+        Ok(self.router(ListenerKind::Local, check, base, false))
+    }
+
+    /// Returns the routes for a listener on an address of the local network, and lets people pair devices. Called once.
+    pub fn lan_router(&self, address: SocketAddr) -> Result<Router, ToolError> {
+        let base = self.secret_base()?;
+        let _ = self.0.lan.set(format!("http://{address}{base}"));
+        let check = AddressCheck::address(address);
+        Ok(self.router(ListenerKind::Lan, check, base, false))
+    }
+
+    /// Returns the routes for people who log in.
+    pub fn team_router(&self, address: &TeamAddress) -> Router {
+        let check = AddressCheck::public(&address.origin, &address.names);
+        let is_secure = address.origin.starts_with("https:");
+        let base = self.0.options.base.clone();
+        let origin = address.origin.trim_end_matches('/').to_owned();
+        let _ = self.0.origin.set(origin);
+        self.router(ListenerKind::Team, check, base, is_secure)
+    }
+
+    /// Returns the response for addresses outside of the console, for a listener that has nothing else.
+    pub fn fallback(router: Router) -> Router {
+        router.fallback(|_: Request| async {
+            text_response(
+                StatusCode::NOT_FOUND,
+                "This is a console of mimir. Open the link that mimir printed.",
+            )
+        })
+    }
+
+    /// Creates a one-time link for the user who started the console.
+    pub fn local_link(&self) -> Result<OneTimeLink, ToolError> {
+        self.link(&self.0.local, SessionOwner::Local)
+    }
+
+    /// Creates a one-time link for a device on the local network, with its QR code.
+    pub fn pairing_link(&self) -> Result<(OneTimeLink, QrMatrix), ToolError> {
+        let link = self.link(&self.0.lan, SessionOwner::Paired)?;
+        let code = QrMatrix::new(&link.url)?;
+        Ok((link, code))
+    }
+
+    /// Ends all sessions and event streams.
+    pub fn end_sessions(&self) {
+        self.0.sessions.end_all();
+    }
+
+    /// Returns the URL to which the identity provider sends a browser back.
+    pub(crate) fn callback_url(&self, base: &str) -> String {
+        let origin = self.0.origin.get().map_or("", String::as_str);
+        format!("{origin}{base}login/callback")
+    }
+
+    fn link(&self, page: &OnceLock<String>, owner: SessionOwner) -> Result<OneTimeLink, ToolError> {
+        let page = page.get().ok_or_else(|| {
+            ToolError::unavailable(
+                "the console does not listen on the local network: start it with `mimir console --lan`",
+            )
+        })?;
+        let secret = self.0.sessions.add_link(owner)?;
+        // The fraction of a second is not shown anywhere.
+        let expires_at = SystemTime::now() + self.0.options.limits.link_lifetime;
+        Ok(OneTimeLink {
+            url: format!("{page}#key={secret}"),
+            expires_at,
+        })
+    }
+
+    /// Returns a base that other servers on this machine do not know. Browsers send cookies to all ports of a host, so
+    /// that a development server of the user would get the cookie if the path were the same.
+    fn secret_base(&self) -> Result<String, ToolError> {
+        let mut secret = random_secret()?;
+        secret.truncate(22);
+        Ok(format!("{}{secret}/", self.0.options.base))
+    }
+
+    fn router(
+        &self,
+        kind: ListenerKind,
+        check: AddressCheck,
+        base: String,
+        is_secure: bool,
+    ) -> Router {
+        let listener = Arc::new(ConsoleListener::new(
+            self.clone(),
+            kind,
+            check,
+            base.clone(),
+            is_secure,
+        ));
+        let handle = move |request: Request| {
+            let listener = Arc::clone(&listener);
+            async move { listener.handle(request).await }
+        };
+        let service = axum::routing::any(handle);
+        let bare = base.trim_end_matches('/');
+        let mut router = Router::new()
+            .route(&base, service.clone())
+            .route(&format!("{base}{{*rest}}"), service.clone());
+        if !bare.is_empty() {
+            router = router.route(bare, service);
+        }
+        router
+    }
+}
+
+impl OneTimeLink {
+    /// Returns the time until which the link is valid, in milliseconds since 1970.
+    pub(crate) fn expires_at_ms(&self) -> u64 {
+        milliseconds(self.expires_at)
+    }
+}
+
+/// Returns a time in milliseconds since 1970.
+pub(crate) fn milliseconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    let since: Duration = since.unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A response, or the error that becomes one.
+pub(crate) type ConsoleResult = Result<Response, crate::response::RequestError>;
