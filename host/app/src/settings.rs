@@ -34,6 +34,7 @@ mod key_lines;
 mod layer_value;
 mod lower_files;
 mod merge;
+mod preview;
 mod reload;
 mod sync_layers;
 mod team_overrides;
@@ -48,6 +49,7 @@ pub use config_schema::ConfigSchema;
 pub use edit::{ConfigEdit, apply_edits};
 pub use layer_value::LayerValue;
 use lower_files::LowerFiles;
+pub use preview::ConfigPreview;
 pub use reload::{SettingsChange, SettingsWatcher, WatchedFiles};
 pub(crate) use team_text::check_bundle_settings;
 pub use write::{change_config, retry_change};
@@ -499,6 +501,11 @@ impl ConfigFile {
     /// Returns `file:line` of a key, or only the file if the line is not known.
     pub(crate) fn place_of(&self, key: &str) -> String {
         self.key_location(&key_lines::key_lines(&self.text), key)
+    }
+
+    /// Returns the line of each key, such as `policy.deny[0]`.
+    pub fn key_lines(&self) -> BTreeMap<String, u64> {
+        key_lines::key_lines(&self.text)
     }
 
     /// Checks the rules and limits of the file.

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use jiff::SignedDuration;
 use mimir_agent::SessionBudget;
 use mimir_browser::BrowserSessions;
+use mimir_cluster::ClusterConnection;
 use mimir_code_search::CodeSearch;
 use mimir_core::approval::{ApprovalStore, ApproverChain, NoApprovalStore};
 use mimir_core::audit::{AuditEvent, AuditSink, EventKind};
@@ -28,7 +29,9 @@ use crate::browser;
 use crate::call_switch::{self, user_switch};
 use crate::cluster::ClusterMembership;
 use crate::code_embeddings::GuardedEmbeddings;
+use crate::host::UnattendedApprover;
 use crate::interface::{self, warn};
+use crate::live_calls::{LiveCallHub, LiveCallPublisher};
 use crate::models;
 use crate::secrets::{UserSecrets, UserVault};
 use crate::servers::WorkspaceServers;
@@ -80,6 +83,8 @@ pub struct HostSetup {
     are_tools_remote: bool,
     /// The cluster that this process has joined.
     cluster: Option<Arc<ClusterMembership>>,
+    /// The running calls, if this process has a console.
+    live_calls: Option<LiveCallHub>,
 }
 
 /// Maximum number of warnings of one kind that a command prints.
@@ -153,6 +158,18 @@ impl HostSetup {
         }
     }
 
+    /// Finds the workspace and reads the config files, like [`Self::find_with_bundles`]. First puts the bundles of teams in
+    /// force that are published in the cluster.
+    pub async fn find_in_cluster(
+        workspace: Option<&Path>,
+        connection: &ClusterConnection,
+    ) -> Result<Self, ToolError> {
+        if let Ok(plain) = Self::find_without_teams(workspace) {
+            teams::fetch_published(connection, &plain).await?;
+        }
+        Self::find_with_bundles(workspace, false).await
+    }
+
     /// Finds the workspace and reads the config files without that of the project and the bundles of teams, to fetch
     /// these.
     pub fn find_without_teams(workspace: Option<&Path>) -> Result<Self, ToolError> {
@@ -170,6 +187,7 @@ impl HostSetup {
         settings: MergedSettings,
     ) -> Self {
         let audit_watermark = Arc::new(AuditWatermark::for_workspace(&user_dirs, &workspace));
+        crate::console_listeners::refuse_connections(&user_dirs);
         let vault = UserVault::new(UserSecrets::new(&user_dirs), &settings.config);
         let vault = Arc::new(vault);
         let servers = WorkspaceServers::new(
@@ -191,6 +209,7 @@ impl HostSetup {
             collects_metrics: false,
             are_tools_remote: false,
             cluster: None,
+            live_calls: None,
             workspace,
             settings,
             user_dirs,
@@ -275,7 +294,8 @@ impl HostSetup {
     /// Returns the skills of the workspace and of its teams. `enforcement.disableLocalTools` disables the former.
     pub fn skills(&self) -> SkillLibrary {
         let library = SkillLibrary::for_workspace(&self.user_dirs, &self.workspace)
-            .with_teams(&self.settings.teams);
+            .with_teams(&self.settings.teams)
+            .with_shared(self.shared_approvals());
         let disables = |enforcement: &EnforcementSettings| enforcement.disable_local_tools;
         match self.settings.enforcing_file(disables) {
             Some(file) => library.disable_local(file),
@@ -453,7 +473,43 @@ impl HostSetup {
             remote,
         });
         call_switch::enforce_stops(&pipeline);
+        self.publish_calls(&pipeline);
         pipeline
+    }
+
+    /// Shows the running calls of this process in a console of its own.
+    #[must_use]
+    pub fn with_live_calls(mut self, hub: LiveCallHub) -> Self {
+        self.live_calls = Some(hub);
+        self
+    }
+
+    /// Reports the calls of a pipeline to the consoles of this user, and to the console of this process.
+    fn publish_calls(&self, pipeline: &Pipeline) {
+        let hub = self.live_calls.clone();
+        match LiveCallPublisher::start(&self.user_dirs, pipeline.running_calls(), hub) {
+            Ok(publisher) => pipeline.set_monitor(Arc::new(publisher)),
+            // Calls must not fail because they cannot be shown.
+            Err(error) => tracing::debug!(%error, "running calls are not shown in consoles"),
+        }
+    }
+
+    /// Creates a pipeline that only explains calls. It exports nothing and is not connected to other processes.
+    pub fn explaining_pipeline(&self, snapshot: PipelineSnapshot) -> Pipeline {
+        let max_age = snapshot.policy.approval_lifetime();
+        let ports = PipelinePorts {
+            approver: Arc::new(UnattendedApprover),
+            approval_store: self.approval_store(max_age),
+            vault: models::vault(self),
+            audit: self.audit(),
+            clock: Arc::new(SystemClock),
+            runner: Arc::new(SandboxRunner::new(
+                self.workspace.root(),
+                self.settings.config.sandbox.clone(),
+            )),
+            model: Arc::new(models::completer(self)),
+        };
+        Pipeline::new(snapshot, ports)
     }
 
     /// Collects metrics for `/metrics`, even if nothing is exported.
@@ -511,6 +567,17 @@ impl HostSetup {
     pub fn local_state(&self) -> Option<SharedStateHandle> {
         let folder = user_state_path(&self.user_dirs, &self.workspace, "state")?;
         Some(Arc::new(FileSharedState::new(folder)))
+    }
+}
+
+impl HostSetup {
+    /// Returns the shared state of the workspace for a console, whose watches see changes of other processes within
+    /// `interval`.
+    pub fn console_state(&self, interval: Duration) -> Option<SharedStateHandle> {
+        let folder = user_state_path(&self.user_dirs, &self.workspace, "state")?;
+        Some(Arc::new(
+            FileSharedState::new(folder).with_poll_interval(interval),
+        ))
     }
 }
 

@@ -14,7 +14,8 @@ use jiff::{SignedDuration, Timestamp};
 use mimir_core::approval::{ApprovalAnswer, Approver, Card, QuestionSharing, is_narrower_pattern};
 use mimir_core::config::UnattendedQuestions;
 use mimir_core::shared_state::{
-    SharedStateError, SharedStateHandle, StateArea, StateEntry, StateKey, StateRevision,
+    SharedStateError, SharedStateHandle, StateArea, StateChange, StateEntry, StateKey,
+    StateRevision, StateWatch,
 };
 use mimir_core::{BoxFuture, ToolError, ToolErrorCode};
 use serde::{Deserialize, Serialize};
@@ -191,6 +192,34 @@ impl QuestionStore {
         let area = StateArea::Questions;
         let update = self.0.update(area, key, value, revision, Some(KEPT));
         update.await
+    }
+}
+
+impl QuestionStore {
+    /// Follows the questions, those that exist already first.
+    pub async fn watch(&self) -> Result<QuestionWatch, SharedStateError> {
+        self.0.watch(StateArea::Questions).await.map(QuestionWatch)
+    }
+
+    /// Returns true if an answer to the question would count: it is open, and its process may still wait.
+    pub async fn takes_answer(&self, question: &SharedQuestion) -> bool {
+        question.is_open(Timestamp::now()) && self.is_awaited(question).await.unwrap_or(true)
+    }
+}
+
+/// Follows the questions of a workspace or a cluster.
+pub struct QuestionWatch(Box<dyn StateWatch>);
+
+impl QuestionWatch {
+    /// Waits for the next question that is new or has changed. `None` if the store was closed.
+    pub async fn next(&mut self) -> Option<SharedQuestion> {
+        loop {
+            if let StateChange::Set(entry) = self.0.next().await?
+                && let Ok(question) = decode(&entry)
+            {
+                return Some(question);
+            }
+        }
     }
 }
 

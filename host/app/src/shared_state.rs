@@ -33,6 +33,7 @@ pub struct FileSharedState {
     root: Arc<Path>,
     /// Number of changes by this process, which its own watches wait for.
     changes: Arc<watch::Sender<u64>>,
+    poll_interval: Duration,
 }
 
 impl FileSharedState {
@@ -41,7 +42,15 @@ impl FileSharedState {
         Self {
             root: root.into().into(),
             changes: Arc::default(),
+            poll_interval: file_watch::POLL_INTERVAL,
         }
+    }
+
+    /// Sets the time between two looks of a watch at the changes of other processes. Consoles look more often.
+    #[must_use]
+    pub fn with_poll_interval(mut self, interval: Duration) -> Self {
+        self.poll_interval = interval;
+        self
     }
 
     fn area(&self, area: StateArea) -> AreaFiles {
@@ -136,7 +145,7 @@ impl SharedState for FileSharedState {
             let changes = self.changes.subscribe();
             let files = self.area(area);
             let first = self.run(move || files.read_all()).await?;
-            let watch = FileWatch::new(self.area(area), changes, first);
+            let watch = FileWatch::new(self.area(area), changes, first, self.poll_interval);
             Ok(Box::new(watch) as Box<dyn StateWatch>)
         })
     }

@@ -5,6 +5,7 @@
 //! Files that are already restored are skipped, so that an interrupted undo can be repeated.
 
 mod call_diff;
+mod call_preview;
 mod file_modes;
 mod record;
 mod record_check;
@@ -21,6 +22,7 @@ use crate::file_error::file_error;
 use crate::workspace::WorkspaceFolder;
 
 pub use call_diff::{CallDiff, CallDiffKind, CallDiffLine};
+pub use call_preview::{CallPreview, PreviewedCall};
 pub use record::{PathState, UndoChange, UndoRecord};
 pub use record_check::is_logged;
 pub use restore::{RestoreResult, RestoredPath};
@@ -53,6 +55,11 @@ impl UndoStore {
             root: workspace.root().to_owned(),
             folder: workspace.state().join("backups"),
         }
+    }
+
+    /// Reads the record of a call. `None` if it has none, or it cannot be read.
+    pub fn record_of(&self, request_id: &str) -> Option<UndoRecord> {
+        self.call_record(request_id)
     }
 
     /// Reads all records, newest first. An unreadable record is not an error.

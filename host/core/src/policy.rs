@@ -46,6 +46,7 @@ mod unused_rules;
 
 pub use argument_forms::schema_argument;
 pub(crate) use link_resolver::LinkResolver;
+pub use patch_effects::patched_paths;
 pub(crate) use patch_effects::{is_patch_tool, patch_effects};
 pub(crate) use path_arguments::evaluate_path_arguments;
 pub(crate) use remedies::{NOT_GRANTED, remedies, remedies_besides_approval, widening_remedies};
@@ -237,6 +238,14 @@ impl Policy {
         reasons
             .find(|reason| reason.decision == Decision::Deny)
             .cloned()
+    }
+
+    /// Returns the strictest decision of the rules about the tool that do not depend on the arguments of a call; `None` if
+    /// there are none.
+    pub fn tool_decision(&self, tool: &Tool) -> Option<Decision> {
+        let mut evaluation = PolicyEvaluation::default();
+        self.evaluate_tool_rules(tool, &mut evaluation);
+        (!evaluation.is_empty()).then(|| evaluation.decision())
     }
 
     /// Returns how long the answer "always" stays valid.

@@ -82,6 +82,18 @@ impl HostSetup {
         }
     }
 
+    /// Loads the tools of all sources, like [`Self::registry`], but starts no servers: their tools are those that were
+    /// listed before.
+    pub async fn known_registry(&self) -> LoadedRegistry {
+        let host = self.host();
+        let mut loaded = self.toolbox(Arc::clone(&host)).load().await;
+        if !self.has_only_components() {
+            self.scripts(host).add_tools_to(&mut loaded);
+            add_server_tools(&mut loaded, self.servers.servers().known());
+        }
+        self.build_registry(loaded)
+    }
+
     /// Combines the tools of all sources: applies prefixes and grants, adds the tool for workers, and leaves out tools
     /// whose names are reserved for MCP servers or teams.
     pub(crate) fn build_registry(&self, loaded: LoadedTools) -> LoadedRegistry {

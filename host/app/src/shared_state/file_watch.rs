@@ -10,8 +10,8 @@ use tokio::sync::watch;
 use super::area_files::AreaFiles;
 use super::stored_value::{FileValue, now_ms};
 
-/// Time between two looks at the last revision.
-const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// Time between two looks at the last revision, unless the store says otherwise.
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A watch of one area.
 pub(super) struct FileWatch {
@@ -22,6 +22,7 @@ pub(super) struct FileWatch {
     /// The last revision when the files were read.
     revision: StateRevision,
     pending: VecDeque<StateChange>,
+    poll_interval: Duration,
 }
 
 impl FileWatch {
@@ -30,6 +31,7 @@ impl FileWatch {
         files: AreaFiles,
         changes: watch::Receiver<u64>,
         first: Vec<FileValue>,
+        poll_interval: Duration,
     ) -> Self {
         let mut watch = Self {
             files,
@@ -38,6 +40,7 @@ impl FileWatch {
             // Changes between the first read and the next one are found by the next one.
             revision: 0,
             pending: VecDeque::new(),
+            poll_interval,
         };
         watch.report(first);
         watch.pending.push_back(StateChange::Current);
@@ -101,7 +104,7 @@ impl StateWatch for FileWatch {
                 }
                 // Ends with an error once the store is dropped; files of other processes still change then.
                 let changed = self.changes.changed();
-                if let Ok(Err(_)) = tokio::time::timeout(POLL_INTERVAL, changed).await {
+                if let Ok(Err(_)) = tokio::time::timeout(self.poll_interval, changed).await {
                     return None;
                 }
                 self.poll().await;

@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::CommandVerdict;
 
+use super::ApprovalPattern;
+
 /// Facts about the call of a card.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -17,6 +19,9 @@ pub struct CardFacts {
     /// The verdicts on the commands that the call would run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<CommandVerdict>,
+    /// The calls that the answer "always" covers, if it covers arguments of moderate size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub covers: Option<Box<ApprovalPattern>>,
     /// The first results with untrusted content that the session has read, in this process.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub untrusted: Vec<UntrustedRead>,

@@ -11,7 +11,7 @@ use crate::text;
 use crate::tool::{Tool, ToolSource};
 
 /// A pattern that matches the arguments of calls: some arguments are fixed, others may have any value.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalPattern {
     /// Arguments that must have exactly these values. Arguments that the pattern does not mention are not allowed.

@@ -77,6 +77,19 @@ pub(crate) fn patch_effects(tool: &Tool, arguments: &Value) -> Vec<PatchEffect> 
     effects
 }
 
+/// Returns the workspace paths that a patch names; none for a patch that cannot be read.
+pub fn patched_paths(patch: &str) -> Vec<String> {
+    let files = mimir_patch::parse(patch).map_or_else(|_| Vec::new(), |patch| patch.files);
+    let mut paths = Vec::new();
+    for file in files {
+        if let PatchChange::Move { to, .. } = file.change {
+            paths.push(to);
+        }
+        paths.push(file.path);
+    }
+    paths
+}
+
 fn join<'l>(lines: impl Iterator<Item = &'l HunkLine>) -> String {
     let texts: Vec<&str> = lines.map(|line| line.text.as_str()).collect();
     texts.join("\n")
