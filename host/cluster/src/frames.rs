@@ -42,6 +42,20 @@ pub(crate) struct ForwardedCall {
     pub upstream: Vec<RequestKind>,
 }
 
+/// The order to make a background call of a call that runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct KeepOrder {
+    /// Id of the background call.
+    pub id: String,
+    /// Digest of the owner's name.
+    pub owner: String,
+    /// The tool.
+    pub tool: String,
+    /// Time of creation, in milliseconds since 1970.
+    pub created_ms: u64,
+}
+
 /// A kind of upstream request in messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -114,6 +128,13 @@ pub(crate) struct ProgressMessage {
     total: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     message: Option<String>,
+}
+
+impl ProgressMessage {
+    /// Returns the text for people.
+    pub(crate) fn message(&self) -> Option<&str> {
+        self.message.as_deref()
+    }
 }
 
 impl From<CallProgress> for ProgressMessage {
@@ -207,6 +228,8 @@ pub(crate) enum WorkerFrame {
         id: u64,
         requests: Vec<RequestMessage>,
     },
+    /// The answer to [`ControlMessage::Keep`]: true if the call is a background call from now on.
+    Kept { stored: bool },
     /// The call has ended, and its outcome is on record.
     Done(Box<OutcomeMessage>),
     /// The worker has stopped the call, and recorded it as cancelled.
@@ -239,6 +262,14 @@ impl WorkerFrame {
 pub(crate) enum ControlMessage {
     /// The client no longer waits for the call with this reply subject.
     Cancel { call: String },
+    /// Makes a background call of the call: the worker runs it also if the server is lost, stores its outcome, and answers
+    /// with [`WorkerFrame::Kept`]. The server sends this until it has the answer.
+    Keep {
+        call: String,
+        order: KeepOrder,
+        /// Stream sequence of the last line of the worker before it got the call.
+        recorded: u64,
+    },
     /// Asks whether the call runs: the worker answers to its reply subject.
     Probe { call: String },
     /// The client's answer to a question.

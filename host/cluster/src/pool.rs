@@ -25,6 +25,7 @@ use crate::node::{ClusterNode, NodeEntry, NodeRole};
 
 mod attempt;
 mod catalogue;
+mod kept;
 mod lost;
 mod messages;
 mod replies;
@@ -34,6 +35,7 @@ mod selection;
 pub use catalogue::RemoteTools;
 
 use attempt::AttemptEnd;
+use kept::KeeperTable;
 use lost::CallFate;
 use replies::ReplyTable;
 use running::PoolCalls;
@@ -90,6 +92,7 @@ struct PoolParts {
     options: PoolOptions,
     replies: Arc<ReplyTable>,
     running: Arc<PoolCalls>,
+    keepers: KeeperTable,
     /// Number of calls that wait for a worker.
     waiting: AtomicU32,
     /// The tools of the workers, to look up their labels.
@@ -133,6 +136,7 @@ impl WorkerPool {
             options,
             replies,
             running: Arc::default(),
+            keepers: KeeperTable::default(),
             waiting: AtomicU32::new(0),
             registry: RwLock::default(),
             tools: watch::Sender::new(None),
@@ -205,10 +209,12 @@ impl PoolParts {
             lost: 0,
         };
         let mut encoded = self.encode(&call, role);
+        let registered = self.keepers.register(&call.context.request_id);
+        let keeper = &registered.keeper;
         loop {
             let worker = self.choose(&mut placement).await?;
             let running = self.running.begin(&worker.id);
-            let end = self.attempt(&worker, &call, encoded.clone()).await;
+            let end = self.attempt(&worker, &call, encoded.clone(), keeper).await;
             drop(running);
             match end {
                 AttemptEnd::Outcome(outcome) => return Ok(*outcome),

@@ -19,16 +19,18 @@ use tokio::task::JoinHandle;
 use crate::connection::ClusterConnection;
 use crate::frames::{self, ControlMessage, PartTable, RemoteToolList, WorkerFrame};
 use crate::names;
-use crate::node::ClusterNode;
+use crate::node::{ClusterNode, NodeView};
 
 mod call_run;
 mod ended_calls;
+mod kept_call;
 mod observer;
 mod pipeline_runner;
 
 pub use pipeline_runner::PipelineRunner;
 
 use ended_calls::{EndedCall, EndedCalls};
+use kept_call::KeepState;
 use observer::PendingAnswers;
 
 /// Time after which a server should try again that has found no capacity.
@@ -100,16 +102,65 @@ struct CallTable {
 
 /// A call that the worker has accepted.
 struct AcceptedRun {
+    /// The node id under which it was accepted.
+    node: String,
     /// Set when the call is to be stopped: its client has left, or the worker leaves.
     stop: watch::Sender<bool>,
     answers: Arc<PendingAnswers>,
     /// The server of the client, once the call is decoded.
     front: Mutex<Option<FrontState>>,
+    /// True if the client has cancelled the call.
+    is_cancelled: AtomicBool,
+    /// The background call that it has become.
+    keep: tokio::sync::Mutex<KeepState>,
+    /// True if it is a background call.
+    is_kept: AtomicBool,
+    /// The last progress message, if it is a background call.
+    message: Mutex<Option<String>>,
 }
 
-/// The node of the server of a client.
+impl AcceptedRun {
+    fn new(node: &str) -> Self {
+        Self {
+            node: node.to_owned(),
+            stop: watch::Sender::new(false),
+            answers: Arc::default(),
+            front: Mutex::new(None),
+            is_cancelled: AtomicBool::new(false),
+            keep: tokio::sync::Mutex::default(),
+            is_kept: AtomicBool::new(false),
+            message: Mutex::new(None),
+        }
+    }
+
+    /// Stops the call for its client.
+    fn cancel(&self) {
+        self.is_cancelled.store(true, Ordering::Release);
+        self.stop.send_replace(true);
+    }
+
+    /// Returns true if the call is to be stopped, because its server is lost and no client waits for it. A background
+    /// call only gets no answers to its questions any more.
+    fn is_abandoned(&self, nodes: &NodeView, now: Instant) -> bool {
+        let is_gone = self
+            .front
+            .lock()
+            .as_mut()
+            .is_some_and(|front| front.is_gone(nodes.get(&front.node).is_some(), now));
+        if is_gone && self.is_kept.load(Ordering::Acquire) {
+            self.answers.close();
+            return false;
+        }
+        is_gone
+    }
+}
+
+/// The server of a client.
 struct FrontState {
+    /// The node id of the server.
     node: String,
+    /// The id of its call.
+    request_id: String,
     /// True once this process has seen its lease, which may be after the first call.
     is_seen: bool,
     /// The time at which its lease had ended.
@@ -117,10 +168,11 @@ struct FrontState {
 }
 
 impl FrontState {
-    fn new(node: String) -> Self {
+    fn new(node: String, request_id: String, nodes: &NodeView) -> Self {
         Self {
+            is_seen: nodes.get(&node).is_some(),
             node,
-            is_seen: false,
+            request_id,
             gone_since: None,
         }
     }
@@ -140,8 +192,6 @@ impl FrontState {
 struct AcceptedCall {
     message: Bytes,
     reply: String,
-    /// The node id under which it was accepted.
-    node: String,
     call: Arc<AcceptedRun>,
 }
 
@@ -286,11 +336,7 @@ impl WorkerParts {
             let retry_after_ms = u64::try_from(BUSY_RETRY.as_millis()).unwrap_or(u64::MAX);
             return self.publish_later(reply.to_string(), &WorkerFrame::Busy { retry_after_ms });
         }
-        let call = Arc::new(AcceptedRun {
-            stop: watch::Sender::new(false),
-            answers: Arc::default(),
-            front: Mutex::new(None),
-        });
+        let call = Arc::new(AcceptedRun::new(node));
         table.running.insert(reply.to_string(), Arc::clone(&call));
         let count = table.running.len();
         drop(table);
@@ -300,7 +346,6 @@ impl WorkerParts {
         let accepted = AcceptedCall {
             message: joined,
             reply: reply.to_string(),
-            node: node.to_owned(),
             call,
         };
         self.runtime
@@ -326,12 +371,20 @@ impl WorkerParts {
         };
         match control {
             ControlMessage::Cancel { call } => match self.find(&call) {
-                Some(active) => {
-                    active.stop.send_replace(true);
-                }
+                Some(active) => active.cancel(),
                 None => self.calls.lock().ended.refuse(&call),
             },
             ControlMessage::Probe { call } => self.probe(call),
+            ControlMessage::Keep {
+                call,
+                order,
+                recorded,
+            } => {
+                if let Some(active) = self.find(&call) {
+                    let keep = Arc::clone(self).keep(call, active, order, recorded);
+                    self.runtime.spawn(keep);
+                }
+            }
             ControlMessage::Answer { call, id, answer } => {
                 if let Some(active) = self.find(&call) {
                     active.answers.answer(id, answer);
@@ -387,7 +440,7 @@ impl WorkerParts {
         self.calls.lock().running.get(reply).cloned()
     }
 
-    /// Stops the calls of servers whose lease has ended, because their clients no longer wait.
+    /// Stops the calls of servers whose lease has ended, because their clients no longer wait, except background calls.
     async fn stop_abandoned(self: Arc<Self>) {
         let nodes = self.node.nodes();
         let mut checks = tokio::time::interval(FRONT_CHECK_INTERVAL);
@@ -395,12 +448,7 @@ impl WorkerParts {
         loop {
             checks.tick().await;
             let now = Instant::now();
-            let is_gone = |call: &AcceptedRun| {
-                let mut front = call.front.lock();
-                let front = front.as_mut();
-                front.is_some_and(|front| front.is_gone(nodes.get(&front.node).is_some(), now))
-            };
-            self.stop_calls(is_gone);
+            self.stop_calls(|call| call.is_abandoned(&nodes, now));
         }
     }
 

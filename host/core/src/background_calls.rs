@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::backend::BoxFuture;
-use crate::call::Call;
+use crate::call::{Call, RequestId};
 use crate::error::ToolError;
 use crate::outcome::Outcome;
 
@@ -50,6 +50,21 @@ pub trait BackgroundCalls: Send + Sync {
         call: Call,
         role: Option<&'a str>,
     ) -> BoxFuture<'a, Result<String, ToolError>>;
+
+    /// Makes a background call of a call that this process has sent to a worker: from now on, the worker ends it also if
+    /// this process is lost. `id` must be new and impossible to guess. Fails if no worker runs the call, or if it is a
+    /// background call already; it goes on as before then.
+    fn keep<'a>(
+        &'a self,
+        owner: &'a str,
+        request_id: &'a RequestId,
+        tool: &'a str,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<(), ToolError>>;
+
+    /// Leaves a call for which [`Self::keep`] has succeeded to its worker: dropping it no longer cancels it. Call it
+    /// before this process ends.
+    fn release(&self, request_id: &RequestId);
 
     /// Returns the state, or `None` if the owner has no such call or its result has expired.
     fn status<'a>(

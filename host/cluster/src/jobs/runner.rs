@@ -19,6 +19,7 @@ use serde_json::json;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 
+use super::lost::lost_outcome;
 use super::{BackgroundEntry, JobClaim, JobStore, QueuedJob};
 use crate::connection::ClusterConnection;
 use crate::frames::ForwardedCall;
@@ -66,7 +67,7 @@ struct JobParts {
 /// The next step for a call that the queue has delivered.
 enum Delivery {
     /// The call is claimed by this worker.
-    Run(BackgroundEntry),
+    Run(Box<BackgroundEntry>),
     /// The call needs no run.
     Remove,
     /// Another worker may still run it.
@@ -214,7 +215,7 @@ impl JobParts {
         };
         let node = self.node.id();
         let ack = match self.decide(&mut job, &node).await {
-            Ok(Delivery::Run(entry)) => self.run(&message, job, entry, &node).await,
+            Ok(Delivery::Run(entry)) => self.run(&message, job, *entry, &node).await,
             Ok(Delivery::Remove) => AckKind::Ack,
             Ok(Delivery::Later) => AckKind::Nak(Some(REDELIVERY_DELAY)),
             Err(error) => {
@@ -275,7 +276,7 @@ impl JobParts {
             recorded: own.map_or(0, |own| own.recorded),
         });
         match self.store.update(&job.id, &mut entry, revision).await {
-            Ok(_) => Ok(Delivery::Run(entry)),
+            Ok(_) => Ok(Delivery::Run(Box::new(entry))),
             Err(SharedStateError::Conflict) => Ok(Delivery::Later),
             Err(error) => Err(error.to_string()),
         }
@@ -295,20 +296,10 @@ impl JobParts {
             job.call.call.context.request_id = RequestId::new(SystemTime::now());
             return Ok(true);
         }
-        let is_recorded = found.outcome.is_some_and(|outcome| !outcome.may_have_run);
-        let message = if is_recorded {
-            "the call has run, but its result was lost with the worker; `mimir audit` shows the outcome"
-        } else {
-            "the worker was lost while it ran the call, so the call may have taken effect; check before you repeat it"
-        };
-        let mut details = json!({"mayHaveRun": true});
-        if is_recorded && let Some(details) = details.as_object_mut() {
-            details.insert("recorded".to_owned(), json!(true));
-        }
-        let error = ToolError::unavailable(message).with_details(details);
+        let outcome = lost_outcome(&found);
         let finished = self
             .store
-            .finish(&job.id, &OutcomeMessage::failed(error))
+            .finish(&job.id, Some(claim), &self.node.id(), &outcome)
             .await;
         finished.map_err(|error| error.to_string())?;
         Ok(false)
@@ -336,7 +327,7 @@ impl JobParts {
         let mut outcome = self.runner.run(call, role.as_deref());
         let mut renewal = tokio::time::interval(RENEWAL_INTERVAL);
         renewal.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut shown = entry.message;
+        let (mut shown, claim) = (entry.message, entry.claim);
         let stop = self.stop.notified();
         tokio::pin!(stop);
         let mut is_stopped = true;
@@ -372,7 +363,7 @@ impl JobParts {
             end = OutcomeMessage::failed(error.with_details(json!({"mayHaveRun": true})));
         }
         loop {
-            match self.store.finish(&id, &end).await {
+            match self.store.finish(&id, claim.as_ref(), node, &end).await {
                 Ok(()) => return AckKind::Ack,
                 Err(error) => {
                     tracing::warn!(%error, id, "the result of a background call cannot be stored yet");

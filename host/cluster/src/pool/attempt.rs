@@ -15,6 +15,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
 use super::PoolParts;
+use super::kept::{CallKeeper, WorkerOrder};
 use super::replies::{ReplyChannel, WorkerReply};
 use crate::frames::{self, ControlMessage, PartJoiner, RequestMessage, WorkerFrame};
 use crate::names;
@@ -54,16 +55,19 @@ pub(super) enum AttemptEnd {
     Disconnected,
 }
 
-/// Tells the worker that nobody waits for the call any more, unless the call has ended.
+/// Tells the worker that no client waits for the call any more, unless the call has ended or is left to the worker.
 struct CancelGuard<'a> {
     pool: &'a PoolParts,
+    keeper: &'a CallKeeper,
     control: String,
     call: Option<String>,
 }
 
 impl Drop for CancelGuard<'_> {
     fn drop(&mut self) {
-        if let Some(call) = self.call.take() {
+        if let Some(call) = self.call.take()
+            && !self.keeper.is_left_to_worker()
+        {
             self.pool
                 .send_later(self.control.clone(), &ControlMessage::Cancel { call });
         }
@@ -138,11 +142,13 @@ impl PoolParts {
         worker: &NodeEntry,
         call: &Call,
         message: Vec<Bytes>,
+        keeper: &CallKeeper,
     ) -> AttemptEnd {
         let mut replies = self.replies.open();
         let control = names::worker_control(&worker.id);
         let mut guard = CancelGuard {
             pool: self,
+            keeper,
             control: control.clone(),
             call: Some(replies.subject.clone()),
         };
@@ -150,7 +156,9 @@ impl PoolParts {
         if !sent.await {
             return AttemptEnd::NotRun;
         }
-        let end = self.receive(worker, call, &mut replies, control).await;
+        let order = WorkerOrder::new(keeper, &replies.subject, worker.recorded);
+        let receive = self.receive(worker, call, &mut replies, control, order);
+        let end = receive.await;
         // A worker that does not answer may still run the call.
         if !matches!(
             end,
@@ -185,6 +193,7 @@ impl PoolParts {
         call: &Call,
         replies: &mut ReplyChannel,
         control: String,
+        mut order: WorkerOrder<'_>,
     ) -> AttemptEnd {
         let mut questions = OpenQuestions {
             call,
@@ -223,7 +232,7 @@ impl PoolParts {
                         return AttemptEnd::Hung;
                     };
                     for frame in frames {
-                        if let Some(end) = apply_frame(frame, &mut questions, was_running) {
+                        if let Some(end) = apply_frame(frame, &mut questions, &mut order, was_running) {
                             return end;
                         }
                         was_running = true;
@@ -233,6 +242,10 @@ impl PoolParts {
                     if let Some(answer) = answer {
                         self.send(control.clone(), &answer).await;
                     }
+                }
+                // A worker may get the order before the call, and ignore it.
+                message = order.next_message(), if was_running => {
+                    self.send(control.clone(), &message).await;
                 }
                 () = &mut lost => return AttemptEnd::Disconnected,
                 () = sleep_until(next_probe) => {
@@ -257,6 +270,7 @@ impl PoolParts {
 fn apply_frame(
     frame: WorkerFrame,
     questions: &mut OpenQuestions<'_>,
+    order: &mut WorkerOrder<'_>,
     was_running: bool,
 ) -> Option<AttemptEnd> {
     let observer = &questions.call.observer;
@@ -275,6 +289,7 @@ fn apply_frame(
         WorkerFrame::Question { id, card } => questions.ask(id, card),
         WorkerFrame::QuestionEnded { id } => questions.withdraw(id),
         WorkerFrame::Upstream { id, requests } => questions.forward(id, requests),
+        WorkerFrame::Kept { stored } => order.apply_answer(stored),
         WorkerFrame::Done(outcome) => {
             let outcome: OutcomeMessage = *outcome;
             return Some(AttemptEnd::Outcome(Box::new(outcome.into())));

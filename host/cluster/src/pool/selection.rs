@@ -124,6 +124,13 @@ pub(super) fn select(
 fn find_difference(workers: &[&Arc<NodeEntry>]) -> Option<SelectionError> {
     let (first, others) = workers.split_first()?;
     for other in others {
+        // Checked for each call, so that equal workers cost no allocations.
+        let [one, two] = [first, other].map(|worker| worker.workspace.as_ref());
+        if first.tools == other.tools
+            && one.map(|named| &named.facts) == two.map(|named| &named.facts)
+        {
+            continue;
+        }
         let [one, two] = [first, other].map(|worker| stated_facts(worker));
         let facts: BTreeSet<&str> = one.keys().chain(two.keys()).copied().collect();
         for fact in facts {
@@ -187,6 +194,8 @@ mod tests {
             tools: Some("tools".to_owned()),
             recorded: 0,
             ready: true,
+            not_ready: Vec::new(),
+            clock: 0,
         }
     }
 

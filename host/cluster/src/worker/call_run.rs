@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::ended_calls::EndedCall;
+use super::kept_call::{KeptEnd, unexpected_end};
 use super::observer::{CallSlot, FrameQueue, WorkerObserver};
 use super::{AcceptedCall, AcceptedRun, FrontState, WorkerParts};
 use crate::frames::{self, ForwardedCall, HEARTBEAT, WorkerFrame};
@@ -41,13 +42,15 @@ enum RunEnd {
 
 /// Runs a call and sends its frames. If the run panics, the server learns that the call has ended.
 pub(super) async fn run(worker: Arc<WorkerParts>, accepted: AcceptedCall) {
-    let reply = accepted.reply.clone();
+    let (reply, call) = (accepted.reply.clone(), Arc::clone(&accepted.call));
     let run = AssertUnwindSafe(run_accepted(Arc::clone(&worker), accepted));
     if run.catch_unwind().await.is_err() {
         tracing::error!("a call has ended unexpectedly");
         let ended = worker.encode(&[WorkerFrame::Ended]);
-        worker.end(&reply, EndedCall::Forgotten);
         worker.publish(&reply, ended).await;
+        let outcome = unexpected_end();
+        worker.end_kept(&call, KeptEnd::Done(&outcome)).await;
+        worker.end(&reply, EndedCall::Forgotten);
     }
 }
 
@@ -56,7 +59,6 @@ async fn run_accepted(worker: Arc<WorkerParts>, accepted: AcceptedCall) {
     let AcceptedCall {
         message,
         reply,
-        node,
         call: active,
     } = accepted;
     let Some(message) = frames::decode::<ForwardedCall>(&message) else {
@@ -66,13 +68,15 @@ async fn run_accepted(worker: Arc<WorkerParts>, accepted: AcceptedCall) {
         worker.end(&reply, EndedCall::Refused);
         return worker.publish(&reply, refused).await;
     };
-    *active.front.lock() = Some(FrontState::new(message.front.clone()));
+    let request_id = message.call.context.request_id.clone();
+    let (front, nodes) = (message.front.clone(), worker.node.nodes());
+    let front = FrontState::new(front, request_id.as_str().to_owned(), &nodes);
+    *active.front.lock() = Some(front);
     let (queue, frames) = FrameQueue::new();
     let slot = Arc::new(CallSlot::new(Arc::clone(&worker.slots)));
     let observer = WorkerObserver::new(&message, queue.clone(), &active.answers, &slot);
     let observer: Arc<dyn CallObserver> = Arc::new(observer);
-    let request_id = message.call.context.request_id.clone();
-    let hold = worker.node.accept_call(&node, request_id.as_str());
+    let hold = worker.node.accept_call(&active.node, request_id.as_str());
     let role = message.call.role.clone();
     let call = message.call.into_call(observer);
     let has_begun = AtomicBool::new(false);
@@ -100,7 +104,7 @@ async fn run_accepted(worker: Arc<WorkerParts>, accepted: AcceptedCall) {
         }
         None => (RunEnd::Closed, Vec::new()),
     };
-    finish(&worker, &reply, end, last).await;
+    finish(&worker, &reply, &active, end, last).await;
 }
 
 /// Waits until the outcome of a stopped call is on record, because its server reports it to the client.
@@ -140,8 +144,14 @@ impl Drop for QueuePlace<'_> {
     }
 }
 
-/// Sends the last frames, and stores them.
-async fn finish(worker: &WorkerParts, reply: &str, end: RunEnd, mut last: Vec<WorkerFrame>) {
+/// Sends the last frames, and stores them. Stores the outcome of a background call.
+async fn finish(
+    worker: &WorkerParts,
+    reply: &str,
+    call: &AcceptedRun,
+    end: RunEnd,
+    mut last: Vec<WorkerFrame>,
+) {
     let (frame, ended) = match end {
         RunEnd::Done(outcome) => (WorkerFrame::Done(outcome), None),
         RunEnd::Stopped => (WorkerFrame::Stopped, Some(EndedCall::Stopped)),
@@ -151,6 +161,12 @@ async fn finish(worker: &WorkerParts, reply: &str, end: RunEnd, mut last: Vec<Wo
     last.push(frame);
     let encoded = worker.encode(&last);
     worker.publish(reply, encoded.clone()).await;
+    let kept_end = match last.last() {
+        Some(WorkerFrame::Done(outcome)) => KeptEnd::Done(outcome),
+        Some(WorkerFrame::Stopped) => KeptEnd::Stopped,
+        _ => KeptEnd::Undecided,
+    };
+    worker.end_kept(call, kept_end).await;
     worker.end(reply, ended.unwrap_or(EndedCall::Done(encoded)));
 }
 
@@ -192,6 +208,7 @@ impl ForwardedFrames<'_> {
                 () = wait_for_stop(&mut stop) => break RunEnd::Stopped,
                 Some(frame) = self.frames.recv() => {
                     let batch = self.batch(Some(frame));
+                    active.show_progress(&batch);
                     let encoded = self.worker.encode(&batch);
                     self.worker.publish(self.reply, encoded).await;
                 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use mimir_core::backend::BoxFuture;
 use mimir_core::call::{CallObserver, CallProgress, LogLine};
@@ -61,6 +61,8 @@ pub(super) struct PendingAnswers {
     next: AtomicU64,
     approvals: Mutex<HashMap<u64, oneshot::Sender<ApprovalAnswer>>>,
     upstream: Mutex<HashMap<u64, oneshot::Sender<UpstreamAnswers>>>,
+    /// True if no answer can arrive any more.
+    is_closed: AtomicBool,
 }
 
 impl PendingAnswers {
@@ -69,6 +71,29 @@ impl PendingAnswers {
         if let Some(asker) = self.approvals.lock().remove(&id) {
             let _ = asker.send(answer);
         }
+    }
+
+    /// Ends all questions without an answer, also later ones: the server of the client is lost.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        self.approvals.lock().clear();
+        self.upstream.lock().clear();
+    }
+
+    /// Opens a question, unless no answer can arrive any more.
+    fn open<T>(
+        &self,
+        table: &Mutex<HashMap<u64, oneshot::Sender<T>>>,
+    ) -> Option<(u64, oneshot::Receiver<T>)> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (sender, receiver) = oneshot::channel();
+        let mut open = table.lock();
+        // Under the lock: a question is either refused here or ended by `close`.
+        if self.is_closed.load(Ordering::SeqCst) {
+            return None;
+        }
+        open.insert(id, sender);
+        Some((id, receiver))
     }
 
     /// Passes answers to the upstream requests with this id.
@@ -213,9 +238,12 @@ impl Drop for ForwardedQuestion<'_> {
 impl Approver for RemoteClientApprover {
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
-            let id = self.answers.next.fetch_add(1, Ordering::Relaxed);
-            let (sender, receiver) = oneshot::channel();
-            self.answers.approvals.lock().insert(id, sender);
+            let unattended = || ApprovalAnswer::Unattended {
+                remedy: NO_ANSWER.to_owned(),
+            };
+            let Some((id, receiver)) = self.answers.open(&self.answers.approvals) else {
+                return unattended();
+            };
             let open = ForwardedQuestion { id, approver: self };
             self.frames.send(WorkerFrame::Question {
                 id,
@@ -223,9 +251,7 @@ impl Approver for RemoteClientApprover {
             });
             let answer = self.slot.wait_outside(receiver).await;
             drop(open);
-            answer.unwrap_or_else(|_| ApprovalAnswer::Unattended {
-                remedy: NO_ANSWER.to_owned(),
-            })
+            answer.unwrap_or_else(|_| unattended())
         })
     }
 
@@ -251,14 +277,15 @@ impl UpstreamRequestHandler for ClientRequests {
         requests: Vec<UpstreamRequest>,
     ) -> BoxFuture<'_, Result<Vec<Value>, ToolError>> {
         Box::pin(async move {
-            let id = self.answers.next.fetch_add(1, Ordering::Relaxed);
-            let (sender, receiver) = oneshot::channel();
-            self.answers.upstream.lock().insert(id, sender);
+            let client_left = || Err(ToolError::unavailable("the client has left"));
+            let Some((id, receiver)) = self.answers.open(&self.answers.upstream) else {
+                return client_left();
+            };
             let requests = requests.into_iter().map(Into::into).collect();
             self.frames.send(WorkerFrame::Upstream { id, requests });
             let answers = receiver.await;
             self.answers.upstream.lock().remove(&id);
-            answers.unwrap_or_else(|_| Err(ToolError::unavailable("the client has left")))
+            answers.unwrap_or_else(|_| client_left())
         })
     }
 }

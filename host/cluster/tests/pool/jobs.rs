@@ -12,10 +12,10 @@ use serde_json::json;
 use crate::kit::{Front, Worker, call, read_audit};
 use crate::nats_server::NatsServer;
 
-const OWNER: &str = "client";
+pub const OWNER: &str = "client";
 
 /// Waits until a background call is in a phase.
-async fn wait_for(jobs: &ClusterJobs, id: &str, phase: BackgroundPhase) {
+pub async fn wait_for(jobs: &ClusterJobs, id: &str, phase: BackgroundPhase) {
     let wait = async {
         loop {
             let status = jobs.status(OWNER, id).await.unwrap().unwrap();
@@ -29,7 +29,7 @@ async fn wait_for(jobs: &ClusterJobs, id: &str, phase: BackgroundPhase) {
     assert!(waited.is_ok(), "not {phase:?} in time");
 }
 
-async fn outcome(jobs: &ClusterJobs, id: &str) -> Outcome {
+pub async fn outcome(jobs: &ClusterJobs, id: &str) -> Outcome {
     wait_for(jobs, id, BackgroundPhase::Done).await;
     jobs.outcome(OWNER, id).await.unwrap().unwrap()
 }

@@ -167,7 +167,7 @@ impl Front {
     /// Returns access to background calls.
     pub fn jobs(&self) -> ClusterJobs {
         let connection = self.connection.clone();
-        ClusterJobs::new(connection, self.node.state(), "main", &self.node.id())
+        ClusterJobs::new(connection, self.node.clone(), "main").with_pool(self.pool.clone())
     }
 }
 

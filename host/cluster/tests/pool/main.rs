@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 mod forgery;
 mod jobs;
+mod kept;
 mod kit;
 #[path = "../../../../tests/kit/nats_server.rs"]
 #[expect(dead_code, reason = "other tests stop and start the server")]

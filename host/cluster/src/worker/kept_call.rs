@@ -1,0 +1,243 @@
+//! Calls that became background calls while they ran: the worker ends them also if the server that has sent them is lost,
+//! and stores their outcomes.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use mimir_core::background_calls::BackgroundPhase;
+use mimir_core::shared_state::SharedStateError;
+use mimir_core::wire::OutcomeMessage;
+use mimir_core::{ToolError, ToolErrorCode};
+use serde_json::json;
+
+use super::{AcceptedRun, WorkerParts};
+use crate::frames::{KeepOrder, WorkerFrame};
+use crate::jobs::{BackgroundEntry, JobClaim, JobStore};
+
+/// Interval at which a worker reads whether a background call is cancelled.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Pause after the state could not be written, and the number of attempts of a worker that leaves.
+const STORE_RETRY: Duration = Duration::from_secs(1);
+const MAX_ATTEMPTS_LEAVING: u32 = 10;
+
+/// The background call of a call on a worker.
+#[derive(Default)]
+pub(super) enum KeepState {
+    /// The call ends with its server.
+    #[default]
+    NotKept,
+    /// The call is a background call.
+    Kept(KeptCall),
+    /// The call has ended.
+    Ended,
+}
+
+/// A background call that the worker runs.
+#[derive(Clone)]
+pub(super) struct KeptCall {
+    id: String,
+    claim: JobClaim,
+}
+
+/// The end of a background call.
+pub(super) enum KeptEnd<'a> {
+    Done(&'a OutcomeMessage),
+    /// The call was stopped, and recorded as cancelled.
+    Stopped,
+    /// Another process decides: the call goes to another worker, or the node was closed.
+    Undecided,
+}
+
+impl AcceptedRun {
+    /// Returns the node of the server and the id of the call, once the call is decoded.
+    fn origin(&self) -> Option<(String, String)> {
+        let front = self.front.lock();
+        let front = front.as_ref()?;
+        Some((front.node.clone(), front.request_id.clone()))
+    }
+
+    /// Returns true if the server of the call has no lease.
+    fn is_alone(&self) -> bool {
+        let front = self.front.lock();
+        front
+            .as_ref()
+            .is_some_and(|front| front.gone_since.is_some())
+    }
+
+    /// Remembers the last progress message of a background call.
+    pub(super) fn show_progress(&self, frames: &[WorkerFrame]) {
+        if !self.is_kept.load(Ordering::Acquire) {
+            return;
+        }
+        let message = frames.iter().rev().find_map(|frame| match frame {
+            WorkerFrame::Progress(progress) => progress.message(),
+            _ => None,
+        });
+        if let Some(message) = message {
+            *self.message.lock() = Some(message.to_owned());
+        }
+    }
+}
+
+impl WorkerParts {
+    fn jobs(&self) -> JobStore {
+        JobStore(self.node.state())
+    }
+
+    /// Makes a call a background call, and tells so to its server.
+    pub(super) async fn keep(
+        self: Arc<Self>,
+        reply: String,
+        call: Arc<AcceptedRun>,
+        order: KeepOrder,
+        recorded: u64,
+    ) {
+        let mut state = call.keep.lock().await;
+        let stored = match &*state {
+            KeepState::Kept(kept) => kept.id == order.id,
+            // The last frame is on its way.
+            KeepState::Ended => return,
+            KeepState::NotKept => match self.store_order(&call, &order, recorded).await {
+                Ok(Some(claim)) => {
+                    let id = order.id;
+                    *state = KeepState::Kept(KeptCall {
+                        id: id.clone(),
+                        claim,
+                    });
+                    call.is_kept.store(true, Ordering::Release);
+                    let watch = Arc::clone(&self).watch(id, Arc::downgrade(&call));
+                    self.runtime.spawn(watch);
+                    true
+                }
+                Ok(None) => false,
+                // The server sends the order again.
+                Err(error) => {
+                    return tracing::warn!(%error, "a call cannot become a background call now");
+                }
+            },
+        };
+        drop(state);
+        let answer = self.encode(&[WorkerFrame::Kept { stored }]);
+        self.publish(&reply, answer).await;
+    }
+
+    /// Stores the entry of a call, or claims it if it is that of a worker that was lost with the call. Returns `None` if
+    /// the background call has ended, or belongs to another owner.
+    async fn store_order(
+        &self,
+        call: &AcceptedRun,
+        order: &KeepOrder,
+        recorded: u64,
+    ) -> Result<Option<JobClaim>, SharedStateError> {
+        let Some((front, request_id)) = call.origin() else {
+            return Ok(None);
+        };
+        let claim = JobClaim {
+            node: call.node.clone(),
+            request_id,
+            recorded,
+        };
+        let entry = BackgroundEntry {
+            phase: BackgroundPhase::Running,
+            created_ms: order.created_ms,
+            claim: Some(claim.clone()),
+            front: Some(front.clone()),
+            ..BackgroundEntry::queued(order.owner.clone(), order.tool.clone())
+        };
+        let jobs = self.jobs();
+        match jobs.create(&order.id, &entry).await {
+            Err(SharedStateError::Conflict) => {}
+            created => return created.map(|()| Some(claim)),
+        }
+        let take_over = |entry: &mut BackgroundEntry| {
+            let is_same = entry.phase == BackgroundPhase::Running
+                && entry.front.is_some()
+                && (&entry.owner, &entry.tool) == (&order.owner, &order.tool);
+            if is_same {
+                entry.claim = Some(claim.clone());
+                entry.front = Some(front.clone());
+            }
+            is_same
+        };
+        let is_claimed = jobs.modify(&order.id, take_over).await?;
+        Ok(is_claimed.then_some(claim))
+    }
+
+    /// Follows the entry of a background call until the call ends: stops the call if it is cancelled, and shows its
+    /// progress there if the server is lost.
+    async fn watch(self: Arc<Self>, id: String, call: Weak<AcceptedRun>) {
+        let mut shown = None;
+        loop {
+            tokio::time::sleep(CHECK_INTERVAL).await;
+            let Some(call) = call.upgrade() else { return };
+            let Ok(Some((mut entry, revision))) = self.jobs().get(&id).await else {
+                continue;
+            };
+            if entry.cancelled {
+                call.cancel();
+                return;
+            }
+            let message = call.message.lock().clone();
+            if call.is_alone() && message != shown && entry.phase == BackgroundPhase::Running {
+                entry.message.clone_from(&message);
+                // A conflict is a cancellation or the end.
+                if self.jobs().update(&id, &mut entry, revision).await.is_ok() {
+                    shown = message;
+                }
+            }
+        }
+    }
+
+    /// Stores the end of a call, if it is a background call. Must be called once, after the last frame was sent.
+    pub(super) async fn end_kept(&self, call: &AcceptedRun, end: KeptEnd<'_>) {
+        // Waits for an order that is being stored.
+        let state = std::mem::replace(&mut *call.keep.lock().await, KeepState::Ended);
+        let KeepState::Kept(kept) = state else { return };
+        let mut attempts = 0;
+        while let Err(error) = self.store_end(&kept, call, &end).await {
+            attempts += 1;
+            if attempts >= MAX_ATTEMPTS_LEAVING && self.is_draining.load(Ordering::Acquire) {
+                return tracing::error!(%error, id = kept.id, "the result of a background call is lost");
+            }
+            tracing::warn!(%error, id = kept.id, "the result of a background call cannot be stored yet");
+            tokio::time::sleep(STORE_RETRY).await;
+        }
+    }
+
+    async fn store_end(
+        &self,
+        kept: &KeptCall,
+        call: &AcceptedRun,
+        end: &KeptEnd<'_>,
+    ) -> Result<(), SharedStateError> {
+        let KeptCall { id, claim } = kept;
+        let (jobs, is_cancelled) = (self.jobs(), call.is_cancelled.load(Ordering::Acquire));
+        let stopped;
+        let outcome = match end {
+            KeptEnd::Done(outcome) => *outcome,
+            KeptEnd::Stopped | KeptEnd::Undecided if is_cancelled => {
+                return jobs.end_cancelled(id, claim).await;
+            }
+            KeptEnd::Stopped => {
+                let error = ToolError::new(
+                    ToolErrorCode::Cancelled,
+                    "the worker has left while it ran the call",
+                );
+                stopped = OutcomeMessage::failed(error.with_details(json!({"mayHaveRun": true})));
+                &stopped
+            }
+            KeptEnd::Undecided => return Ok(()),
+        };
+        jobs.finish(id, Some(claim), &claim.node, outcome).await
+    }
+}
+
+/// Returns the outcome of a call whose run has panicked.
+pub(super) fn unexpected_end() -> OutcomeMessage {
+    let error = ToolError::unavailable(
+        "the call has ended unexpectedly, so it may have taken effect; check before you repeat it",
+    );
+    OutcomeMessage::failed(error.with_details(json!({"mayHaveRun": true})))
+}
