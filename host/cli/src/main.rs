@@ -8,6 +8,7 @@ mod agent;
 mod args;
 mod arguments;
 mod commands;
+mod console;
 mod exit;
 mod log_output;
 mod output;
@@ -27,6 +28,9 @@ use output::ResultPrinter;
 /// both threads wait.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Maximum time to send the last steps of calls to open consoles at the end of the process.
+const LIVE_CALLS_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Maximum time to send telemetry at the end of the process.
 const TELEMETRY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -71,9 +75,14 @@ fn main() -> ExitCode {
 }
 
 fn run(args: CliArgs) -> CommandResult {
+    mimir::live_calls::set_process_name(process_name(args.command.as_ref()));
     let mut builder = match args.command {
         Some(
-            CliCommand::Serve(_) | CliCommand::Worker(_) | CliCommand::Run(_) | CliCommand::Chat(_),
+            CliCommand::Serve(_)
+            | CliCommand::Console(_)
+            | CliCommand::Worker(_)
+            | CliCommand::Run(_)
+            | CliCommand::Chat(_),
         ) => tokio::runtime::Builder::new_multi_thread(),
         // A single call gains nothing from more threads, and starting them takes time.
         _ => tokio::runtime::Builder::new_current_thread(),
@@ -81,6 +90,7 @@ fn run(args: CliArgs) -> CommandResult {
     let runtime = builder.enable_all().build()?;
     let result = runtime.block_on(commands::run(args));
     mimir::telemetry::flush(TELEMETRY_TIMEOUT);
+    mimir::live_calls::flush(LIVE_CALLS_TIMEOUT);
     // Stop MCP servers and all their child processes before this process exits.
     runtime.block_on(mimir_mcp::client::stop_server_programs());
     // Do not wait for a running compilation or an unanswered question.
@@ -88,6 +98,18 @@ fn run(args: CliArgs) -> CommandResult {
     // Background commands are killed now, and their workspaces are searched once more for files that must not stay.
     mimir_process::wait_for_last_searches();
     result
+}
+
+/// Returns the name of this process for consoles.
+fn process_name(command: Option<&CliCommand>) -> &'static str {
+    match command {
+        Some(CliCommand::Serve(_)) => "serve",
+        Some(CliCommand::Worker(_)) => "worker",
+        Some(CliCommand::Run(_)) => "run",
+        Some(CliCommand::Chat(_)) => "chat",
+        Some(CliCommand::Call(_)) => "call",
+        _ => "command",
+    }
 }
 
 /// Prints the error of a failed command. Returns the reason for the exit code.

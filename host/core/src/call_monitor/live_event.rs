@@ -10,6 +10,7 @@ use crate::command::CommandStream;
 use crate::decision::{Decision, DecisionReason};
 use crate::error::ToolErrorCode;
 use crate::outcome::{ContentLabel, Receipt};
+use crate::text;
 use crate::tool::ToolSource;
 
 /// A step of a running call. Contains no secrets and no control characters; its texts are bounded.
@@ -109,6 +110,57 @@ impl LiveCallEvent {
             | Self::Lost { id } => id,
         }
     }
+
+    /// Returns an event of another process with its texts cut and cleaned again, and with the process that has sent it.
+    #[must_use]
+    pub fn cleaned(mut self, process: &LiveProcess) -> Self {
+        match &mut self {
+            Self::Started(call) => {
+                call.process = process.clone();
+                let lines = [&mut call.session, &mut call.tool];
+                let optional = [
+                    &mut call.user,
+                    &mut call.client,
+                    &mut call.location,
+                    &mut call.trace,
+                ];
+                let optional = optional.into_iter().flatten();
+                lines.into_iter().chain(optional).for_each(clean_line);
+                clean_text(&mut call.arguments, Self::MAX_ARGUMENTS);
+            }
+            Self::Decided { rule, reasons, .. } => {
+                rule.iter_mut().for_each(clean_line);
+                reasons.truncate(Self::MAX_REASONS);
+                for reason in reasons {
+                    let lines = [&mut reason.rule, &mut reason.source, &mut reason.text];
+                    lines.into_iter().for_each(clean_line);
+                }
+            }
+            Self::Effect { subject, .. } => clean_line(subject),
+            Self::Progress { message, .. } => message.iter_mut().for_each(clean_line),
+            Self::Output { text, .. } => clean_text(text, Self::MAX_OUTPUT),
+            Self::Finished(call) => {
+                call.message.iter_mut().for_each(clean_line);
+                call.undo.iter_mut().for_each(clean_line);
+                if let Some(label) = &mut call.label {
+                    clean_line(&mut label.origin);
+                }
+            }
+            Self::Lost { .. } => {}
+        }
+        self
+    }
+}
+
+fn clean_line(line: &mut String) {
+    let visible = text::visible(text::prefix_bytes(line, LiveCallEvent::MAX_TEXT));
+    *line = text::prefix_bytes(&visible, LiveCallEvent::MAX_TEXT).to_owned();
+}
+
+fn clean_text(text: &mut String, max: usize) {
+    let cut = text::prefix_bytes(text, max).to_owned();
+    *text = text::sanitize(cut);
+    text.truncate(text.floor_char_boundary(max));
 }
 
 /// The process that runs a call.

@@ -187,6 +187,22 @@ impl CallReport {
         )
     }
 
+    /// Returns true for the first report of a call.
+    pub fn is_start(&self) -> bool {
+        matches!(self.0, ReportContent::Started(_))
+    }
+
+    /// Returns the approximate size in memory, in bytes.
+    pub fn size(&self) -> usize {
+        const FIXED: usize = 512;
+        FIXED
+            + match &self.0 {
+                ReportContent::Started(call) => call.arguments_size,
+                ReportContent::Output { text, .. } => text.len(),
+                _ => 0,
+            }
+    }
+
     /// Masks, cuts and cleans the content.
     pub fn into_event(self, process: &LiveProcess) -> LiveCallEvent {
         match self.0 {

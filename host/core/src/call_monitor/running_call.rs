@@ -27,6 +27,8 @@ pub(crate) struct RunningCall {
     pub(crate) tool: CalledTool,
     pub(crate) parent: Option<RequestId>,
     pub(crate) arguments: ReportedArguments,
+    /// The size of the arguments in bytes.
+    pub(crate) arguments_size: usize,
     pub(crate) redactor: Redactor,
     pub(crate) trace: Option<String>,
     pub(crate) stopwatch: Stopwatch,
@@ -67,6 +69,7 @@ pub(crate) struct RunningCallFacts {
     pub(crate) tool: CalledTool,
     pub(crate) parent: Option<RequestId>,
     pub(crate) arguments: ReportedArguments,
+    pub(crate) arguments_size: usize,
 }
 
 impl RunningCall {
@@ -85,6 +88,7 @@ impl RunningCall {
             tool,
             parent,
             arguments,
+            arguments_size,
         } = facts;
         Self {
             id,
@@ -94,6 +98,7 @@ impl RunningCall {
             tool,
             parent,
             arguments,
+            arguments_size,
             redactor,
             trace,
             stopwatch,

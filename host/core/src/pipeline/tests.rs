@@ -10,6 +10,7 @@ mod arguments;
 mod ended_sessions;
 mod interrupts;
 mod leaks;
+mod live_calls;
 mod masks;
 mod model;
 mod reach;

@@ -102,6 +102,8 @@ impl CallReporter {
             tool,
             parent: self.parent.clone(),
             arguments,
+            arguments_size: usize::try_from(event.bytes_in.unwrap_or_default())
+                .unwrap_or(usize::MAX),
         };
         RunningCall::new(
             facts,

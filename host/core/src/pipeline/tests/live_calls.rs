@@ -1,0 +1,418 @@
+//! Tests of the reports about running calls, and of calls that a person cancels.
+
+use super::*;
+use crate::call::{CallObserver, CallProgress, LogLevel, LogLine};
+use crate::call_monitor::{CallMonitor, CallReport, LiveCallEvent, LiveCallState, LiveProcess};
+use crate::call_switch::NoCallSwitch;
+use crate::command::CommandStream;
+use crate::remote_pipeline::RemotePipeline;
+
+/// A monitor that keeps the events.
+#[derive(Default)]
+struct Recorder {
+    is_watched: std::sync::atomic::AtomicBool,
+    events: Mutex<Vec<LiveCallEvent>>,
+}
+
+impl CallMonitor for Recorder {
+    fn is_watched(&self) -> bool {
+        self.is_watched.load(Ordering::SeqCst)
+    }
+
+    fn report(&self, report: CallReport) {
+        self.events.lock().push(report.into_event(&process()));
+    }
+}
+
+impl Recorder {
+    fn take(&self) -> Vec<LiveCallEvent> {
+        std::mem::take(&mut *self.events.lock())
+    }
+
+    fn kinds(&self) -> Vec<String> {
+        let kind = |event: &LiveCallEvent| {
+            let json = serde_json::to_value(event).unwrap();
+            json["kind"].as_str().unwrap().to_owned()
+        };
+        self.events.lock().iter().map(kind).collect()
+    }
+}
+
+fn process() -> LiveProcess {
+    LiveProcess {
+        name: "serve".into(),
+        pid: 7,
+    }
+}
+
+fn watch(bench: &Bench) -> Arc<Recorder> {
+    let monitor = Arc::new(Recorder::default());
+    monitor.is_watched.store(true, Ordering::SeqCst);
+    bench.pipeline.set_monitor(monitor.clone());
+    monitor
+}
+
+/// A backend that writes output and then waits.
+struct Talker;
+
+impl Backend for Talker {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
+        Box::pin(async move {
+            let observer = call.observer();
+            observer.log(LogLine {
+                level: LogLevel::Info,
+                text: "key my-own-hoard-of-gold \u{202e}x".into(),
+            });
+            let progress = |message: &str| CallProgress {
+                done: 1,
+                total: Some(2),
+                message: Some(message.into()),
+            };
+            observer.progress(progress("half"));
+            observer.output(CommandStream::Stderr, progress("line"));
+            std::future::pending().await
+        })
+    }
+}
+
+fn talker() -> Tool {
+    Tool {
+        backend: Arc::new(Talker),
+        ..tool("talker")
+    }
+}
+
+fn hanging() -> Tool {
+    let backend = Fake {
+        hang: true,
+        ..Fake::default()
+    };
+    with("hang", backend)
+}
+
+/// Starts a call, and waits until it runs.
+async fn start(pipeline: &Pipeline, call: Call) -> tokio::task::JoinHandle<Outcome> {
+    let task = tokio::spawn({
+        let pipeline = pipeline.clone();
+        async move { pipeline.call(call).await }
+    });
+    while pipeline.running_calls().reports().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    task
+}
+
+fn bench_with_secret(tools: Vec<Tool>) -> Bench {
+    let bench = bench(tools, json!({}), ApprovalAnswer::No);
+    let mut ports = bench.pipeline.0.ports.clone();
+    ports.vault = Arc::new(Redactor::new().with_values([("HOARD", "my-own-hoard-of-gold")]));
+    let snapshot = PipelineSnapshot {
+        registry: bench
+            .pipeline
+            .snapshot()
+            .registry
+            .map_tools(|tool| Some(Arc::clone(tool))),
+        policy: bench.pipeline.snapshot().policy.clone(),
+    };
+    Bench {
+        pipeline: Pipeline::new(snapshot, ports),
+        ..bench
+    }
+}
+
+#[tokio::test]
+async fn live_call_reports_start_decision_and_end() {
+    let bench = bench(vec![tool("sample")], json!({}), ApprovalAnswer::No);
+    let monitor = watch(&bench);
+    let call = call("sample", json!({"n": 1}));
+    let id = call.context.request_id.clone();
+    assert!(bench.pipeline.call(call).await.is_ok());
+    let events = monitor.take();
+    assert!(events.iter().all(|event| *event.id() == id));
+    let [
+        LiveCallEvent::Started(started),
+        LiveCallEvent::Decided {
+            decision,
+            reasons,
+            state,
+            ..
+        },
+        LiveCallEvent::Finished(finished),
+    ] = events.as_slice()
+    else {
+        panic!("{events:?}")
+    };
+    assert_eq!(started.tool, "sample");
+    assert_eq!(started.session, "session");
+    assert_eq!(started.arguments, "{\n  \"n\": 1\n}");
+    assert_eq!(started.source, Some(ToolSource::Custom));
+    assert_eq!(started.process, process());
+    assert_eq!(
+        (*decision, *state),
+        (Decision::Allow, LiveCallState::Running)
+    );
+    assert!(!reasons.is_empty());
+    assert!(finished.ok);
+    assert_eq!(finished.receipt.bytes_in, 7);
+    assert!(bench.pipeline.running_calls().reports().is_empty());
+}
+
+#[tokio::test]
+async fn live_call_events_keep_their_form_as_json() {
+    let bench = bench(vec![tool("sample")], json!({}), ApprovalAnswer::No);
+    let monitor = watch(&bench);
+    bench.pipeline.call(call("sample", json!({"n": "x"}))).await;
+    bench.pipeline.call(call("missing", json!({}))).await;
+    for event in monitor.take() {
+        let json = serde_json::to_string(&event).unwrap();
+        assert_eq!(serde_json::from_str::<LiveCallEvent>(&json).unwrap(), event);
+    }
+}
+
+#[tokio::test]
+async fn live_call_of_an_unwatched_pipeline_is_not_reported() {
+    let bench = bench(vec![tool("sample")], json!({}), ApprovalAnswer::No);
+    let monitor = watch(&bench);
+    monitor.is_watched.store(false, Ordering::SeqCst);
+    assert!(bench.pipeline.call(call("sample", json!({}))).await.is_ok());
+    assert!(monitor.take().is_empty());
+}
+
+#[tokio::test]
+async fn live_call_masks_arguments_and_output() {
+    let bench = bench_with_secret(vec![talker(), tool("sample")]);
+    let monitor = watch(&bench);
+    let long = "x".repeat(100_000);
+    let secret = json!({"a": "my-own-hoard-of-gold", "b\u{200b}": "\u{1b}[31m", "c": long});
+    let running = start(&bench.pipeline, call("talker", json!({"n": 1}))).await;
+    bench.pipeline.call(call("sample", secret)).await;
+    bench
+        .pipeline
+        .call(call("my-own-hoard-of-gold\u{202e}", json!({})))
+        .await;
+    running.abort();
+    assert!(running.await.unwrap_err().is_cancelled());
+    let events = monitor.take();
+    let json = serde_json::to_string(&events).unwrap();
+    assert!(!json.contains("my-own-hoard"), "{json}");
+    assert!(!json.contains(['\u{202e}', '\u{200b}', '\u{1b}']), "{json}");
+    let is_cut = |event: &LiveCallEvent| {
+        matches!(event, LiveCallEvent::Started(call)
+            if call.arguments_truncated && call.arguments.len() <= LiveCallEvent::MAX_ARGUMENTS)
+    };
+    assert!(events.iter().any(is_cut), "{events:?}");
+    let output = |event: &LiveCallEvent| matches!(event, LiveCallEvent::Output { .. });
+    assert_eq!(events.iter().filter(|event| output(event)).count(), 2);
+    let progress = |event: &LiveCallEvent| matches!(event, LiveCallEvent::Progress { .. });
+    assert!(events.iter().any(progress));
+    // The call whose future was dropped has an end, too.
+    assert!(events.iter().any(|event| matches!(event,
+        LiveCallEvent::Finished(call) if call.code == Some(ToolErrorCode::Cancelled))));
+}
+
+#[tokio::test]
+async fn live_call_withholds_arguments_that_are_not_logged() {
+    let config = json!({"tools": {"sample": {"audit": {"logArgs": false}}}});
+    let bench = bench(vec![tool("sample")], config, ApprovalAnswer::No);
+    let monitor = watch(&bench);
+    bench.pipeline.call(call("sample", json!({"n": 77}))).await;
+    let json = serde_json::to_string(&monitor.take()).unwrap();
+    assert!(
+        json.contains("audit.logArgs") && !json.contains("77"),
+        "{json}"
+    );
+}
+
+#[tokio::test]
+async fn cancelled_call_names_the_person_and_is_recorded() {
+    let bench = bench(vec![hanging()], json!({}), ApprovalAnswer::No);
+    // Not watched: calls that wait can be cancelled all the same.
+    let call = call("hang", json!({"n": 3}));
+    let id = call.context.request_id.clone();
+    let running = start(&bench.pipeline, call).await;
+    assert!(
+        !bench
+            .pipeline
+            .cancel(&RequestId::new(SystemTime::now()), "ada")
+    );
+    assert!(bench.pipeline.cancel(&id, "ada\u{1b}[31m"));
+    assert!(
+        !bench.pipeline.cancel(&id, "eve"),
+        "it was cancelled already"
+    );
+    let outcome = running.await.unwrap();
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, ToolErrorCode::Cancelled);
+    assert_eq!(
+        error.message,
+        "the call was cancelled by ada, and may have taken effect"
+    );
+    assert_eq!(error.details.as_ref().unwrap()["mayHaveRun"], true);
+    let events = bench.audit.events.lock();
+    assert_eq!(events.len(), 1, "exactly one outcome is on record");
+    assert_eq!(events[0]["code"], "CANCELLED");
+    assert_eq!(events[0]["detail"], "cancelled by ada");
+    assert!(!bench.pipeline.cancel(&id, "ada"), "the call is over");
+}
+
+#[tokio::test]
+async fn cancelled_call_ends_its_nested_calls() {
+    let backend = Fake {
+        nested: Some("hang"),
+        ..Fake::default()
+    };
+    let mut outer = with("outer", backend);
+    outer.definition.needs.tools = vec!["hang".into()];
+    let bench = bench(vec![outer, hanging()], json!({}), ApprovalAnswer::No);
+    let monitor = watch(&bench);
+    let call = call("outer", json!({}));
+    let id = call.context.request_id.clone();
+    let running = start(&bench.pipeline, call).await;
+    while bench.pipeline.running_calls().reports().len() < 4 {
+        tokio::task::yield_now().await;
+    }
+    assert!(bench.pipeline.cancel(&id, "ada"));
+    assert_eq!(
+        code(&running.await.unwrap()),
+        Some(ToolErrorCode::Cancelled)
+    );
+    assert_eq!(bench.audit.events.lock().len(), 2);
+    let events = monitor.take();
+    let nested = events.iter().find_map(|event| match event {
+        LiveCallEvent::Started(call) if call.tool == "hang" => Some(call),
+        _ => None,
+    });
+    assert_eq!(nested.unwrap().parent, Some(id));
+    let ends = |event: &&LiveCallEvent| matches!(event, LiveCallEvent::Finished(_));
+    assert_eq!(events.iter().filter(ends).count(), 2);
+}
+
+/// An approver who never answers.
+struct Silent;
+
+impl crate::approval::Approver for Silent {
+    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn cancelled_question_ends_and_the_tool_does_not_run() {
+    let backend = Arc::new(Fake::default());
+    let mut asking = Tool {
+        backend: backend.clone(),
+        ..tool("asking")
+    };
+    asking.definition.approval = Decision::Ask;
+    let asked = bench(vec![asking], json!({}), ApprovalAnswer::No);
+    let mut ports = asked.pipeline.0.ports.clone();
+    ports.approver = Arc::new(Silent);
+    let snapshot = PipelineSnapshot {
+        registry: asked
+            .pipeline
+            .snapshot()
+            .registry
+            .map_tools(|tool| Some(Arc::clone(tool))),
+        policy: asked.pipeline.snapshot().policy.clone(),
+    };
+    let asked = Bench {
+        pipeline: Pipeline::new(snapshot, ports),
+        ..asked
+    };
+    let monitor = watch(&asked);
+    let call = call("asking", json!({}));
+    let id = call.context.request_id.clone();
+    let running = start(&asked.pipeline, call).await;
+    let is_waiting = |event: &LiveCallEvent| {
+        matches!(
+            event,
+            LiveCallEvent::Decided {
+                state: LiveCallState::Waiting,
+                ..
+            }
+        )
+    };
+    while !monitor.events.lock().iter().any(is_waiting) {
+        tokio::task::yield_now().await;
+    }
+    assert!(asked.pipeline.cancel(&id, "ada"));
+    let outcome = running.await.unwrap();
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.message, "the call was cancelled by ada");
+    assert!(error.details.as_ref().unwrap().get("mayHaveRun").is_none());
+    assert_eq!(backend.calls.load(Ordering::SeqCst), 0);
+    assert_eq!(
+        monitor.kinds(),
+        ["started", "decided", "decided", "decided", "finished"]
+    );
+}
+
+#[tokio::test]
+async fn live_call_that_began_before_the_console_is_listed() {
+    let bench = bench(vec![talker()], json!({}), ApprovalAnswer::No);
+    let monitor = watch(&bench);
+    monitor.is_watched.store(false, Ordering::SeqCst);
+    let running = start(&bench.pipeline, call("talker", json!({"n": 5}))).await;
+    assert!(monitor.take().is_empty());
+    monitor.is_watched.store(true, Ordering::SeqCst);
+    let reports = bench.pipeline.running_calls().reports();
+    let events: Vec<_> = reports
+        .into_iter()
+        .map(|report| report.into_event(&process()))
+        .collect();
+    let [
+        LiveCallEvent::Started(started),
+        LiveCallEvent::Decided { .. },
+    ] = events.as_slice()
+    else {
+        panic!("{events:?}")
+    };
+    assert!(started.arguments.contains('5'));
+    assert!(bench.pipeline.cancel(&started.id, "ada"));
+    running.await.unwrap();
+    assert_eq!(monitor.kinds(), ["finished"]);
+}
+
+/// Never answers.
+struct Nowhere;
+
+impl RemotePipeline for Nowhere {
+    fn call<'a>(
+        &'a self,
+        call: Call,
+        _: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Outcome, ToolError>> {
+        Box::pin(async move {
+            call.observer.log(LogLine {
+                level: LogLevel::Info,
+                text: "from the worker".into(),
+            });
+            std::future::pending().await
+        })
+    }
+
+    fn end_session(&self, _: &str) {}
+}
+
+#[tokio::test]
+async fn cancelled_remote_call_is_recorded_by_the_process_that_runs_it() {
+    let bench = bench(vec![tool("sample")], json!({}), ApprovalAnswer::No);
+    bench.pipeline.connect(PipelineConnections {
+        switch: Arc::new(NoCallSwitch),
+        state: None,
+        remote: Some(Arc::new(Nowhere)),
+    });
+    let monitor = watch(&bench);
+    let call = call("sample", json!({}));
+    let id = call.context.request_id.clone();
+    let running = start(&bench.pipeline, call).await;
+    while monitor.kinds().len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    assert!(bench.pipeline.cancel(&id, "ada"));
+    let outcome = running.await.unwrap();
+    assert_eq!(code(&outcome), Some(ToolErrorCode::Cancelled));
+    assert!(outcome.text().contains("may have taken effect"));
+    assert!(bench.audit.events.lock().is_empty());
+    assert_eq!(monitor.kinds(), ["started", "output", "finished"]);
+}
