@@ -13,10 +13,13 @@ use mimir_core::call_switch::CallSwitch;
 use mimir_core::config::AuditSettings;
 use mimir_core::shared_state::{SharedStateError, SharedStateHandle, StateKey, StateRevision};
 use mimir_core::{ToolError, ToolErrorCode};
+use tokio::sync::watch;
 
 use crate::call_switch::{ClusterCallSwitch, user_switch};
+use crate::node_condition::ProcessCondition;
 use crate::process_identity::user_name;
 use crate::shared_approvals::SharedApprovalStore;
+use crate::teams::PublishedTeams;
 use crate::user_dirs::UserDirs;
 use crate::workspace::WorkspaceFolder;
 
@@ -30,6 +33,8 @@ pub struct ClusterMembership {
     state: SharedStateHandle,
     switch: Arc<dyn CallSwitch>,
     approvals: Arc<SharedApprovalStore>,
+    teams: Arc<PublishedTeams>,
+    condition: ProcessCondition,
     workspace: String,
 }
 
@@ -62,6 +67,9 @@ impl ClusterMembership {
         let approvals = SharedApprovalStore::start(Arc::clone(&state), &workspace, &user_name())
             .await
             .map_err(|error| state_error(&error))?;
+        let teams = PublishedTeams::start(&connection, &state)
+            .await
+            .map_err(|error| state_error(&error))?;
         // The node takes calls from now on, so the switch and the approvals are known before.
         let node =
             ClusterNode::start_with_state(connection.clone(), Arc::clone(&state), description)
@@ -73,6 +81,8 @@ impl ClusterMembership {
             state,
             switch,
             approvals: Arc::new(approvals),
+            teams: Arc::new(teams),
+            condition: ProcessCondition::default(),
             workspace,
         })
     }
@@ -102,6 +112,16 @@ impl ClusterMembership {
         &self.approvals
     }
 
+    /// Returns the published bundles of teams.
+    pub(crate) fn teams(&self) -> &Arc<PublishedTeams> {
+        &self.teams
+    }
+
+    /// Returns the condition of this process.
+    pub fn condition(&self) -> &ProcessCondition {
+        &self.condition
+    }
+
     /// Returns the name of the workspace in the cluster.
     pub fn workspace(&self) -> &str {
         &self.workspace
@@ -112,9 +132,16 @@ impl ClusterMembership {
         Arc::new(self.node.audit_sink(settings))
     }
 
-    /// Returns the revisions of the grants of the workspace, for the detection of changes.
+    /// Returns the revisions of the grants and skill pins of the workspace, for the detection of changes.
     pub(crate) fn grant_revisions(&self) -> GrantRevisions {
         self.approvals.grant_revisions()
+    }
+
+    /// Completes when published settings were copied after `seen` was last marked as seen.
+    pub(crate) async fn settings_changed(seen: &mut watch::Receiver<u64>) {
+        if seen.changed().await.is_err() {
+            std::future::pending().await
+        }
     }
 
     /// Completes when the grants differ from `known`.

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use mimir_cluster::{
-    ClusterConnection, ClusterNode, DeployedFile, DeploymentError, DeploymentManifest,
-    DeploymentMirror, MirrorChange, NatsState, is_deployable,
+    ClusterConnection, DeployedFile, DeploymentError, DeploymentManifest, DeploymentMirror,
+    MirrorChange, NatsState, is_deployable,
 };
 use mimir_core::files::{self, LinkPolicy};
 use mimir_core::{ToolError, ToolErrorCode};
 use tokio::sync::watch;
 
 use crate::approval_store::{UserApprovalStore, WorkspaceApprovals, user_state_path};
-use crate::cluster::{cluster_error, state_error};
+use crate::cluster::{ClusterMembership, cluster_error, state_error};
 use crate::file_error::file_error;
 use crate::private_files;
-use crate::process_identity::{machine_name, user_name};
+use crate::process_identity::publisher;
 use crate::setup::HostSetup;
 use crate::user_dirs::UserDirs;
 use crate::workspace::WorkspaceFolder;
@@ -42,6 +42,7 @@ impl WorkspaceFiles {
         for name in ["config.yml", "tools.lock", "tools", "workers"] {
             read_files(&folder, name, DEPTH_MAX, &mut files)?;
         }
+        read_skills(setup, &mut files)?;
         if files.is_empty() {
             return Err(ToolError::not_found(format!(
                 "{} has no settings and tools to publish; `mimir init` makes them",
@@ -62,8 +63,7 @@ impl WorkspaceFiles {
         let now = since.map_or(0, |since| {
             u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
         });
-        let by = format!("{} on {}", user_name(), machine_name());
-        let mut manifest = DeploymentManifest::new(workspace, files, by, now);
+        let mut manifest = DeploymentManifest::new(workspace, files, publisher(), now);
         manifest.accepted_settings = self.decisions.settings.clone();
         manifest.accepted_workers = self.decisions.workers.clone();
         manifest.grants = self.decisions.grants.clone();
@@ -74,6 +74,42 @@ impl WorkspaceFiles {
     pub fn content(&self) -> impl Iterator<Item = &[u8]> {
         self.files.iter().map(|(_, content)| content.as_slice())
     }
+}
+
+/// Reads the installed skills whose current content this user has accepted. Skills in other folders come with the
+/// checkout of each node.
+fn read_skills(
+    setup: &HostSetup,
+    found: &mut Vec<(DeployedFile, Vec<u8>)>,
+) -> Result<(), ToolError> {
+    for skill in setup.skills().find_all()? {
+        let Some(folder) = skill.folder.strip_prefix(".mimir/") else {
+            continue;
+        };
+        let (true, Ok(content)) = (skill.is_current(), &skill.content) else {
+            continue;
+        };
+        for (path, bytes) in content.files.iter() {
+            let relative = format!("{folder}/{path}");
+            if !is_deployable(&relative) {
+                return Err(not_deployable(&format!(".mimir/{relative}")));
+            }
+            let executable = content.files.is_executable(path);
+            let file = DeploymentManifest::file(&relative, bytes, executable);
+            found.push((file, bytes.to_vec()));
+        }
+    }
+    Ok(())
+}
+
+fn not_deployable(path: &str) -> ToolError {
+    ToolError::new(
+        ToolErrorCode::InvalidPath,
+        format!(
+            "{} cannot be published because of its name: rename or remove it",
+            mimir_core::text::visible(path)
+        ),
+    )
 }
 
 /// Reads a file or all files of a folder, without links and hidden files.
@@ -110,23 +146,19 @@ fn read_files(
         return Ok(());
     }
     if !is_deployable(relative) {
-        return Err(ToolError::new(
-            ToolErrorCode::InvalidPath,
-            format!(
-                "{} cannot be published because of its name: rename or remove it",
-                path.display()
-            ),
-        ));
+        return Err(not_deployable(&path.display().to_string()));
     }
     let content = files::read(&path, LinkPolicy::Refuse, FILE_SIZE_MAX)
         .map_err(|error| file_error("read", &path, &error))?;
-    found.push((DeploymentManifest::file(relative, &content), content));
+    found.push((DeploymentManifest::file(relative, &content, false), content));
     Ok(())
 }
 
 /// The deployment that a node follows.
 pub struct NodeDeployment {
     mirror: DeploymentMirror,
+    /// The folder of the copy, which may be empty.
+    folder: PathBuf,
 }
 
 impl NodeDeployment {
@@ -154,14 +186,15 @@ impl NodeDeployment {
         });
         let state = Arc::new(NatsState::new(connection.clone()));
         let mirror =
-            DeploymentMirror::start(connection.clone(), state, name, folder, decisions).await;
+            DeploymentMirror::start(connection.clone(), state, name, folder.clone(), decisions)
+                .await;
         let mirror = mirror.map_err(|error| deployment_error(&error))?;
         let workspace = if mirror.root().is_some() {
             deployed
         } else {
             workspace
         };
-        Ok((workspace, Self { mirror }))
+        Ok((workspace, Self { mirror, folder }))
     }
 
     /// Follows the deployment of this workspace's name. Returns the setup with the settings and tools of the deployment, or
@@ -180,10 +213,37 @@ impl NodeDeployment {
         Ok((setup, deployment))
     }
 
-    /// Reports the deployment in force under the id of this node.
-    pub fn report_as(&self, node: &ClusterNode) {
-        let node = node.clone();
-        self.mirror.report_as(Arc::new(move || node.id()));
+    /// Reports the deployment in force and the condition of this process under the id of its node, and lets the process
+    /// read its settings again after each publication.
+    pub fn report_as(&self, membership: &Arc<ClusterMembership>) {
+        let node = membership.node().clone();
+        let condition = membership.condition().watch();
+        self.mirror
+            .report_as(Arc::new(move || node.id()), condition);
+        let mut changes = self.mirror.changes();
+        let membership = Arc::downgrade(membership);
+        tokio::spawn(async move {
+            while changes.changed().await.is_ok() {
+                let Some(membership) = membership.upgrade() else {
+                    return;
+                };
+                membership.condition().announce_settings();
+            }
+        });
+    }
+
+    /// Returns the workspace with the settings and tools of the deployment, once one is in force, if none was when this
+    /// process started.
+    pub fn first_workspace(
+        &self,
+        workspace: &WorkspaceFolder,
+    ) -> impl Future<Output = WorkspaceFolder> + Send + use<> {
+        let published = self.first_published();
+        let deployed = workspace.clone().with_deployment(self.folder.clone());
+        async move {
+            published.await;
+            deployed
+        }
     }
 
     /// Completes when a deployment is in force for the first time, if none was when this process started. The process then

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mimir_core::pipeline::PipelineSnapshot;
 use mimir_core::policy::PolicyHalt;
-use mimir_core::{Policy, Quarantined, ToolError};
+use mimir_core::{BoxFuture, Policy, Quarantined, ToolError};
 use mimir_registry::OciDigest;
 use mimir_script::ScriptFolder;
 use mimir_wasm::{LoadedTools, Toolbox, WasmHost};
@@ -16,10 +16,11 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::cluster::GrantRevisions;
+use crate::cluster::{ClusterMembership, GrantRevisions};
 use crate::interface::warn;
 use crate::settings::{SettingsChange, SettingsWatcher};
 use crate::setup::{HostSetup, add_server_tools};
+use crate::workspace::WorkspaceFolder;
 
 mod freshness_check;
 mod pipeline_updater;
@@ -52,6 +53,10 @@ pub struct LiveSetup {
     shared_grants: GrantRevisions,
     /// Handle to the task that queries servers whose tools are not known yet.
     server_query: Option<AbortHandle>,
+    /// Completes when the first deployment of the workspace is published, if the process uses it without a restart.
+    first_deployment: Option<BoxFuture<'static, WorkspaceFolder>>,
+    /// Number of times that the folder of the settings has changed.
+    deployments: usize,
     /// True once all components in the tools folder have been described.
     described: watch::Sender<bool>,
 }
@@ -113,6 +118,8 @@ impl LiveSetup {
             servers: 0,
             shared_grants: shared_grants(&setup),
             server_query: None,
+            first_deployment: None,
+            deployments: 0,
             described: watch::Sender::new(false),
             setup,
         })
@@ -178,6 +185,9 @@ impl LiveSetup {
             let (mut watching, mut loading) = (true, true);
             let servers = Arc::clone(self.setup.servers.servers());
             let cluster = self.setup.cluster().cloned();
+            let mut publications = cluster
+                .as_ref()
+                .map(|cluster| cluster.condition().settings_changes());
             let freshness = Arc::clone(&self.freshness);
             let following = freshness.register_follower();
             // A change needs two equal checks. Do the first one now, so that the first call does not wait for both.
@@ -194,6 +204,21 @@ impl LiveSetup {
                         None => std::future::pending().await,
                     }
                 };
+                let first_deployment = async {
+                    match &mut self.first_deployment {
+                        Some(published) => published.await,
+                        None => std::future::pending().await,
+                    }
+                };
+                let published = async {
+                    match &mut publications {
+                        Some(publications) => {
+                            ClusterMembership::settings_changed(publications).await
+                        }
+                        None => std::future::pending().await,
+                    }
+                };
+                let (mut deployed, mut settles) = (None, false);
                 tokio::select! {
                     // The watcher must scan the folder before `load` reads it, or changes in between would be missed.
                     biased;
@@ -206,8 +231,19 @@ impl LiveSetup {
                     () = servers.changed() => {}
                     // So are grants and revocations in the cluster.
                     () = grants_changed => {}
-                    () = freshness.wait_for_request() => change = self.wait_until_settled().await,
+                    workspace = first_deployment => deployed = Some(workspace),
+                    () = published => settles = true,
+                    () = freshness.wait_for_request() => settles = true,
                     () = tokio::time::sleep(interval) => {}
+                }
+                if let Some(workspace) = deployed {
+                    self.first_deployment = None;
+                    self.use_deployment(workspace);
+                    settles = true;
+                }
+                if settles {
+                    // A publication, or a call that waits for it, counts at once.
+                    change = self.wait_until_settled().await;
                 }
                 let mut tools = take_latest();
                 change = change.or_else(|| self.watcher.check_for_change());
@@ -228,6 +264,22 @@ impl LiveSetup {
                 following.mark_read();
             }
         }
+    }
+
+    /// Uses the settings and tools of the first deployment once it is published, instead of those of the workspace.
+    pub fn use_first_deployment(
+        &mut self,
+        published: impl Future<Output = WorkspaceFolder> + Send + 'static,
+    ) {
+        self.first_deployment = Some(Box::pin(published));
+    }
+
+    /// Uses the settings and tools of a deployment from now on, instead of those of the workspace.
+    fn use_deployment(&mut self, workspace: WorkspaceFolder) {
+        self.watcher.follow_workspace(&workspace);
+        self.setup.workspace = workspace;
+        self.scripts = self.setup.scripts(Arc::clone(&self.host));
+        self.deployments += 1;
     }
 
     /// Checks the config files and grants now, and returns the updates.
@@ -348,12 +400,13 @@ impl LiveSetup {
     }
 
     /// Returns what decides which components are loaded: true if those of the tools folder are, the changes that concern
-    /// their signatures, and the bundles of teams whose tools are.
-    fn component_sources(&self) -> (bool, usize, Vec<OciDigest>) {
+    /// their signatures or that folder, and the bundles of teams whose tools are.
+    fn component_sources(&self) -> (bool, usize, usize, Vec<OciDigest>) {
         let teams = self.setup.settings.teams.iter();
         let teams = teams.filter(|team| team.membership.shared_tools);
         let bundles = teams.map(|team| team.digest).collect();
-        (self.reads_tools(), self.signature_changes, bundles)
+        let changes = self.signature_changes;
+        (self.reads_tools(), changes, self.deployments, bundles)
     }
 
     /// Returns the toolbox of the tools folder, which need not exist yet.

@@ -55,6 +55,11 @@ pub fn machine_name() -> String {
     }
 }
 
+/// Returns the name of the user and the machine, for what is published in a cluster.
+pub fn publisher() -> String {
+    format!("{} on {}", user_name(), machine_name())
+}
+
 /// Returns the name of this process.
 pub fn process_name() -> String {
     format!("process {} on {}", std::process::id(), machine_name())

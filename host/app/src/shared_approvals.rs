@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use mimir_core::Tool;
 use mimir_core::approval::{ApprovalStore, ApprovalStoreError, Fingerprint, StoredApproval};
-use mimir_core::grants::{Grant, ToolsLock};
+use mimir_core::grants::{Grant, SkillPin, ToolsLock};
 use mimir_core::needs::NeedKind;
 use mimir_core::shared_state::{
     SharedState, SharedStateError, SharedStateHandle, StateArea, StateEntry, StateKey,
@@ -24,6 +24,7 @@ use tokio::sync::watch;
 use crate::approval_store::limit_lifetime;
 use crate::call_switch::set_value;
 use crate::shared_state::StateMirror;
+use crate::skills::consent_key;
 
 #[cfg(test)]
 mod tests;
@@ -47,6 +48,21 @@ pub struct SharedGrant {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant: Option<Grant>,
     /// The user who gave or revoked it.
+    pub by: String,
+    /// The time.
+    pub at: Timestamp,
+}
+
+/// The pin of a skill that counts for all processes of a cluster, or its revocation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SharedSkillPin {
+    /// The name of the skill.
+    pub name: String,
+    /// The accepted pin. `None` revokes the consent of all processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pin: Option<SkillPin>,
+    /// The user who accepted or revoked it.
     pub by: String,
     /// The time.
     pub at: Timestamp,
@@ -93,6 +109,14 @@ impl WorkspaceKeys {
 
     fn grant(&self, location: &str) -> StateKey {
         StateKey::new([self.0.as_str(), "grants", location])
+    }
+
+    fn skills(&self) -> StateKey {
+        StateKey::new([self.0.as_str(), "skills"])
+    }
+
+    fn skill(&self, name: &str) -> StateKey {
+        StateKey::new([self.0.as_str(), "skills", name])
     }
 }
 
@@ -162,6 +186,14 @@ impl SharedApprovals {
             .map(drop)
     }
 
+    /// Sets the accepted pin of a skill, or revokes it.
+    pub async fn set_skill(&self, pin: &SharedSkillPin) -> Result<(), SharedStateError> {
+        let (key, value) = (self.keys.skill(&pin.name), encode(pin));
+        set_value(&*self.state, StateArea::Approvals, &key, value)
+            .await
+            .map(drop)
+    }
+
     async fn read<T: DeserializeOwned>(
         &self,
         prefix: &StateKey,
@@ -210,9 +242,10 @@ impl SharedApprovalStore {
         self.mirror.changes()
     }
 
-    /// Returns the revisions of all grants, for the detection of changes.
+    /// Returns the revisions of all grants and skill pins, for the detection of changes.
     pub fn grant_revisions(&self) -> Vec<(StateKey, u64)> {
         let entries = self.mirror.list(&self.keys.grants()).into_iter();
+        let entries = entries.chain(self.mirror.list(&self.keys.skills()));
         entries.map(|entry| (entry.key, entry.revision)).collect()
     }
 
@@ -237,6 +270,40 @@ impl SharedApprovalStore {
                 }
             }
         }
+    }
+
+    /// Applies the pins of skills that are accepted or revoked in the cluster to those of this machine: the content of the
+    /// lock file, and this user's record of consents.
+    ///
+    /// # Errors
+    /// The cluster's changes are not known any more.
+    pub fn apply_skills(
+        &self,
+        lock: &mut ToolsLock,
+        consents: &mut BTreeMap<String, String>,
+    ) -> Result<(), ApprovalStoreError> {
+        if self.mirror.is_closed() {
+            return Err(self.error("the connection to the cluster was closed"));
+        }
+        for entry in self.mirror.list(&self.keys.skills()) {
+            let Some(shared) = decode::<SharedSkillPin>(&entry) else {
+                // It may be a revocation of any skill.
+                lock.skills.clear();
+                return Ok(());
+            };
+            let name = shared.name;
+            let key = consent_key(&name);
+            match shared.pin {
+                Some(pin) => {
+                    consents.insert(key, pin.id(&name));
+                    lock.skills.insert(name, pin);
+                }
+                None => {
+                    consents.remove(&key);
+                }
+            }
+        }
+        Ok(())
     }
 
     fn read<T: DeserializeOwned>(&self, prefix: &StateKey) -> Result<Vec<T>, ApprovalStoreError> {

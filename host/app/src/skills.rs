@@ -4,9 +4,10 @@
 //! user's own record contains the id of that pin. A skill that came with a checkout, or whose files have changed since,
 //! is neither listed for models nor loaded. Scripts of a skill are ordinary files of the workspace: they run in the
 //! sandbox of commands or in the engines of `run_code`, with the same questions as any other code. The files of a team's
-//! skill are written to a folder of mimir in the workspace, so that its scripts run in the same way.
+//! or a deployed skill are written to a folder of mimir in the workspace, so that its scripts run in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use mimir_core::approval::ApprovalStoreError;
@@ -17,6 +18,7 @@ use mimir_core::text::visible;
 use mimir_core::{Policy, ToolError, ToolErrorCode};
 
 use crate::approval_store::{UserApprovalStore, WorkspaceApprovals};
+use crate::shared_approvals::SharedApprovalStore;
 use crate::teams::TeamInForce;
 use crate::user_dirs::UserDirs;
 use crate::workspace::WorkspaceFolder;
@@ -41,6 +43,7 @@ pub use skill_artifact::{
 pub use skill_document::{SKILL_FILE, SkillDocument, check_name};
 pub use skill_files::{MAX_TOTAL_SIZE, SkillFiles};
 pub use skill_resources::SkillResourceSource;
+use team_skills::TEAM_FOLDER;
 pub use tool_requests::ToolRequest;
 
 /// The folder of installed skills, relative to the workspace root.
@@ -55,6 +58,8 @@ pub struct SkillLibrary {
     user_dirs: UserDirs,
     workspace: WorkspaceFolder,
     teams: Vec<Arc<TeamInForce>>,
+    /// The pins that are accepted in the cluster.
+    shared: Option<Arc<SharedApprovalStore>>,
     /// The config file that disables the skills of the workspace.
     disabled_by: Option<String>,
 }
@@ -147,6 +152,8 @@ pub struct UsableSkill {
     pub permissions: Vec<SkillPermission>,
     /// The id of its pin. Empty for the skill of a team.
     id: String,
+    /// True if its files are outside of the workspace, and copied to it: those of a team's bundle or of a deployment.
+    is_copied: bool,
 }
 
 impl SkillLibrary {
@@ -156,6 +163,7 @@ impl SkillLibrary {
             user_dirs: user_dirs.clone(),
             workspace: workspace.clone(),
             teams: Vec::new(),
+            shared: None,
             disabled_by: None,
         }
     }
@@ -166,6 +174,13 @@ impl SkillLibrary {
     pub fn with_teams(mut self, teams: &[Arc<TeamInForce>]) -> Self {
         let with_skills = teams.iter().filter(|team| !team.bundle.skills.is_empty());
         self.teams = with_skills.cloned().collect();
+        self
+    }
+
+    /// Also applies the pins that are accepted or revoked in a cluster.
+    #[must_use]
+    pub(crate) fn with_shared(mut self, shared: Option<Arc<SharedApprovalStore>>) -> Self {
+        self.shared = shared;
         self
     }
 
@@ -187,8 +202,7 @@ impl SkillLibrary {
 
     /// Returns true if the workspace has a folder for skills.
     fn has_local_folder(&self) -> bool {
-        let root = self.workspace.root();
-        local_folders().any(|folder| root.join(folder).is_dir())
+        local_folders().any(|folder| self.root_of(folder).join(folder).is_dir())
     }
 
     /// Finds all skills, sorted by name.
@@ -226,7 +240,7 @@ impl SkillLibrary {
         let names = self.names(&consents).into_iter();
         let skills = names.filter_map(|name| {
             let found = self.find_with(&consents, Some(&name), true);
-            found.into_iter().find_map(UsableSkill::from_found)
+            found.into_iter().find_map(|found| self.usable(found))
         });
         skills.take(MAX_SKILLS).map(map).collect()
     }
@@ -276,7 +290,7 @@ impl SkillLibrary {
     pub fn usable_skill(&self, name: &str) -> Result<UsableSkill, ToolError> {
         let found = self.find(name)?;
         let (state, content) = (found.state, found.content.as_ref().err().cloned());
-        if let Some(skill) = UsableSkill::from_found(found) {
+        if let Some(skill) = self.usable(found) {
             return Ok(skill);
         }
         let why = match state {
@@ -305,9 +319,8 @@ impl SkillLibrary {
 
     /// Returns the names of all skills, sorted. Reads no skill.
     fn names(&self, consents: &SkillConsents) -> BTreeSet<String> {
-        let root = self.workspace.root();
         let mut names: BTreeSet<String> = local_folders()
-            .flat_map(|folder| folder_names(&root.join(folder)))
+            .flat_map(|folder| folder_names(&self.root_of(folder).join(folder)))
             .collect();
         names.extend(consents.lock.skills.keys().cloned());
         let bundled = self.teams.iter().flat_map(|team| &team.bundle.skills);
@@ -330,10 +343,9 @@ impl SkillLibrary {
             pin.is_some_and(|pin| consents.accepts(name, pin))
         };
         let is_wanted = |name: &str| is_named(name) && (!accepted || is_accepted(name));
-        let root = self.workspace.root();
         let mut skills: BTreeMap<String, FoundSkill> = BTreeMap::new();
         for folder in local_folders() {
-            for name in folder_names(&root.join(folder)) {
+            for name in folder_names(&self.root_of(folder).join(folder)) {
                 if !is_wanted(&name) || skills.contains_key(&name) || skills.len() >= MAX_SKILLS {
                     continue;
                 }
@@ -368,7 +380,7 @@ impl SkillLibrary {
 
     /// Reads a skill of the workspace, and compares it with its pin and the user's consent.
     fn found(&self, name: &str, folder: String, consents: &SkillConsents) -> FoundSkill {
-        let content = SkillFiles::read(self.workspace.root(), &folder)
+        let content = SkillFiles::read(self.root_of(&folder), &folder)
             .and_then(|files| SkillContent::new(files, name));
         let pin = consents.lock.skills.get(name);
         let pin = pin.filter(|pin| pin.folder == folder).cloned();
@@ -398,8 +410,34 @@ impl SkillLibrary {
         }
     }
 
+    /// Returns the root that a folder for skills is below: that of the deployment for installed skills, if the workspace
+    /// has one.
+    fn root_of(&self, folder: &str) -> &Path {
+        match is_installed_folder(folder) {
+            true => self.workspace.settings_root(),
+            false => self.workspace.root(),
+        }
+    }
+
+    /// Returns a skill that models may load, if this one may be.
+    fn usable(&self, found: FoundSkill) -> Option<UsableSkill> {
+        let is_deployed =
+            self.workspace.deployment().is_some() && is_installed_folder(&found.folder);
+        UsableSkill::from_found(found, is_deployed)
+    }
+
     fn approval_store(&self) -> Option<UserApprovalStore> {
         UserApprovalStore::new(&self.user_dirs, &self.workspace)
+    }
+}
+
+impl FoundSkill {
+    /// Returns true if a person has accepted its current content, even if the settings disable it.
+    pub fn is_current(&self) -> bool {
+        matches!(
+            self.state,
+            SkillState::Trusted | SkillState::Added | SkillState::Disabled
+        )
     }
 }
 
@@ -424,7 +462,7 @@ impl SkillContent {
 }
 
 impl UsableSkill {
-    fn from_found(found: FoundSkill) -> Option<Self> {
+    fn from_found(found: FoundSkill, is_deployed: bool) -> Option<Self> {
         if !found.state.is_usable() {
             return None;
         }
@@ -443,6 +481,7 @@ impl UsableSkill {
             .filter_map(|request| request.permission.ok())
             .collect();
         Some(Self {
+            is_copied: is_deployed || found.state == SkillState::Team,
             is_trusted: found.state.is_trusted(),
             name: found.name,
             folder: found.folder,
@@ -454,14 +493,22 @@ impl UsableSkill {
 
     /// Returns true if its folder is one of the workspace. Tools can read it there if the skill is trusted.
     fn is_in_workspace(&self) -> bool {
-        !self.folder.starts_with(crate::teams::LOCATION_PREFIX)
+        !self.is_copied
+    }
+
+    /// Returns the folder in which tools can read the files of the skill, once they are written.
+    fn script_folder(&self) -> String {
+        match self.is_copied {
+            true => format!("{TEAM_FOLDER}/{}", self.name),
+            false => self.folder.clone(),
+        }
     }
 
     /// Returns the permissions for a session that uses the skill.
     fn grant(&self, library: &SkillLibrary) -> SkillGrant {
         SkillGrant {
             skill: self.name.clone(),
-            folder: self.folder.clone(),
+            folder: self.script_folder(),
             permissions: self.permissions.clone(),
             consent: Arc::new(PinnedConsent {
                 library: library.clone(),
@@ -498,10 +545,11 @@ impl SkillConsents {
         let Some(store) = library.approval_store() else {
             return Ok(Self::default());
         };
-        Ok(Self {
-            lock: store.lock().read()?,
-            approvals: store.read()?,
-        })
+        let (mut lock, mut approvals) = (store.lock().read()?, store.read()?);
+        if let Some(shared) = &library.shared {
+            shared.apply_skills(&mut lock, &mut approvals.grants)?;
+        }
+        Ok(Self { lock, approvals })
     }
 
     fn accepts(&self, name: &str, pin: &SkillPin) -> bool {
@@ -516,8 +564,14 @@ impl SkillConsents {
 }
 
 /// The key of a skill in the user's record of consents. No location of a plugin has this form.
-fn consent_key(name: &str) -> String {
+pub(crate) fn consent_key(name: &str) -> String {
     format!("skill:{name}")
+}
+
+/// Returns true for the folder of installed skills, and folders below it.
+fn is_installed_folder(folder: &str) -> bool {
+    let below = folder.strip_prefix(FOLDER);
+    below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
 }
 
 /// Returns the folders of the workspace in which mimir finds skills, in order of precedence.

@@ -10,6 +10,7 @@ mod bundle_sync;
 mod join;
 mod local_tools;
 mod membership;
+mod published_teams;
 mod refresh;
 mod team_in_force;
 mod team_store;
@@ -21,6 +22,7 @@ pub use local_tools::{enforce, refuse_unlisted, signature_checks};
 pub use membership::{
     TeamMembership, all_memberships, locations_with_bundles, memberships, read_team_key,
 };
+pub use published_teams::{BundlePublication, PublishableBundle, PublishedTeams, fetch_published};
 pub use refresh::{TeamRefresh, refresh_if_needed, spawn_refresh, sync_and_compare};
 pub use team_in_force::{
     LOCATION_PREFIX, TeamInForce, allowed_lines, enforced_lines, enforced_settings_lines,

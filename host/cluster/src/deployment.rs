@@ -38,6 +38,17 @@ pub struct DeployedFile {
     pub sha256: String,
     /// Size in bytes.
     pub size: u64,
+    /// True if the owner may execute the file, such as a script of a skill.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub executable: bool,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the form that serde calls"
+)]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// The description of a deployment.
@@ -87,11 +98,12 @@ impl DeploymentManifest {
     }
 
     /// Returns the description of a file with this content.
-    pub fn file(path: &str, content: &[u8]) -> DeployedFile {
+    pub fn file(path: &str, content: &[u8], executable: bool) -> DeployedFile {
         DeployedFile {
             path: path.to_owned(),
             sha256: object_digest(content),
             size: content.len() as u64,
+            executable,
         }
     }
 
@@ -135,8 +147,8 @@ impl DeploymentManifest {
     }
 }
 
-/// Returns true if a file below `.mimir` belongs to a deployment: settings, the lock file, and all below `tools`
-/// and `workers`, except hidden files.
+/// Returns true if a file below `.mimir` belongs to a deployment: settings, the lock file, and all below `tools`,
+/// `workers` and `skills`, except hidden files.
 pub fn is_deployable(path: &str) -> bool {
     let is_plain = |part: &str| {
         !part.is_empty()
@@ -230,6 +242,32 @@ pub struct DeploymentInForce {
     /// The cause if a newer revision could not be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Settings that have changed since the process started, and that it only reads at its start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs_restart: Vec<String>,
+    /// The teams whose members the node is, by id.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub teams: BTreeMap<String, TeamInUse>,
+}
+
+/// The bundle of a team that a node uses.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TeamInUse {
+    /// The version of the stored bundle. `None` if none is stored, or if it cannot be used.
+    pub version: Option<u64>,
+    /// The cause if the published bundle could not be put in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// The facts that a node reports beside its deployment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeCondition {
+    /// Settings that have changed and that the process only reads at its start.
+    pub needs_restart: Vec<String>,
+    /// The teams whose members the node is, by id.
+    pub teams: BTreeMap<String, TeamInUse>,
 }
 
 /// Access to the deployments of a cluster.
@@ -355,6 +393,7 @@ mod tests {
             "tools/a.wasm",
             "tools/x/tool.yml",
             "workers/a.md",
+            "skills/forms/scripts/fill.py",
         ] {
             assert!(is_deployable(path), "{path}");
         }
@@ -386,6 +425,7 @@ mod tests {
             path: path.to_owned(),
             sha256: "0".repeat(64),
             size,
+            executable: false,
         };
         let check = |files| DeploymentManifest::new("w", files, "a".to_owned(), 0).check();
         assert!(check(vec![file("config.yml", 1), file("tools/a", 1)]).is_ok());

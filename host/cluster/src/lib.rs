@@ -24,18 +24,20 @@ mod state;
 mod status;
 mod stream_message;
 mod streams;
+mod team_bundles;
 mod worker;
 
 pub use audit::{
     AuditMessage, ClosedWriter, ClusterAuditError, ClusterAuditSink, ClusterExport,
     ClusterExportError, ClusterFault, ClusterFinding, ClusterHead, ClusterLog, ClusterLogCheck,
-    ClusterVerifyReport, LiveNodes, RecordedCall, RecordedOutcome, StreamExtent, WriterName,
+    ClusterRemoval, ClusterVerifyReport, LiveNodes, RecordedCall, RecordedOutcome, StreamExtent,
+    WriterName,
 };
 pub use connection::{ClusterConnection, ClusterError};
 pub use deployment::{
     DecisionWriter, DeployedFile, Deployment, DeploymentError, DeploymentInForce,
-    DeploymentManifest, DeploymentMirror, Deployments, MirrorChange, NodeIdSource, PublishedEntry,
-    is_deployable,
+    DeploymentManifest, DeploymentMirror, Deployments, MirrorChange, NodeCondition, NodeIdSource,
+    PublishedEntry, TeamInUse, is_deployable,
 };
 pub use frames::RemoteToolList;
 pub use init::{ClusterFile, InitOptions, cluster_files};
@@ -48,6 +50,7 @@ pub use options::ConnectionOptions;
 pub use peers::NatsPeers;
 pub use pool::{LabelRules, PoolOptions, RemoteTools, WorkerPool};
 pub use state::NatsState;
-pub use status::{StreamStatus, live_nodes, open_writers};
+pub use status::{NodeClock, StreamStatus, live_nodes, open_writers};
 pub use streams::CreatedStream;
+pub use team_bundles::{PublishedBundle, PublishedBundleEntry, TeamBundles};
 pub use worker::{CallRunner, CallWorker, PipelineRunner, WorkerLoad};

@@ -72,6 +72,10 @@ impl PipelineUpdater {
                 if recovered {
                     note("the config files are valid again, and in force");
                 }
+                if let Some(cluster) = setup.cluster() {
+                    let keys = self.restart.changed(&setup.settings.config);
+                    cluster.condition().set_needs_restart(&keys);
+                }
                 for key in self.restart.take_new(&setup.settings.config) {
                     warn(format_args!(
                         "the change of `{key}` takes effect at the next start"
@@ -151,7 +155,9 @@ impl RestartSettings {
     /// Returns the reason to refuse calls, if a team's layer has changed one of the settings: what a team requires is not
     /// optional until the next start.
     pub(super) fn of_team(&self, current: &MergedSettings) -> Option<PolicyHalt> {
-        let mut changed = self.changed(&current.config).into_iter();
+        let changed = self.changed(&current.config).into_iter();
+        // These restrict no call.
+        let mut changed = changed.filter(|key| !matches!(*key, "telemetry" | "alerts"));
         changed.find_map(|key| {
             let (before, now) = (self.initial.team_blocks(key), current.team_blocks(key));
             let values = |blocks: &[(&str, &Value)]| -> Vec<Value> {
@@ -187,6 +193,8 @@ impl RestartSettings {
             ("model", initial.model != current.model),
             ("providers", initial.providers != current.providers),
             ("agent", initial.agent != current.agent),
+            ("telemetry", initial.telemetry != current.telemetry),
+            ("alerts", initial.alerts != current.alerts),
         ];
         let differs = differs.into_iter().filter(|(_, differs)| *differs);
         differs.map(|(key, _)| key).collect()

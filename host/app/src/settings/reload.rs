@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use jiff::Timestamp;
 use mimir_core::{Policy, ToolError};
 use mimir_registry::OciDigest;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use sha2::{Digest, Sha256};
 
 use crate::approval_store::UserApprovalStore;
@@ -39,7 +39,7 @@ pub struct SettingsWatcher {
 
 /// Metadata of the watched files at the last read. The check before each call uses it, too.
 pub struct WatchedFiles {
-    paths: Vec<PathBuf>,
+    paths: RwLock<Vec<PathBuf>>,
     seen: Mutex<Vec<Option<ConfigFileStamp>>>,
 }
 
@@ -50,7 +50,8 @@ impl WatchedFiles {
     }
 
     fn stamps(&self) -> Vec<Option<ConfigFileStamp>> {
-        self.paths
+        let paths = self.paths.read();
+        paths
             .iter()
             .map(|path| ConfigFileStamp::of_file(path))
             .collect()
@@ -113,18 +114,12 @@ impl SettingsWatcher {
         workspace: &WorkspaceFolder,
         settings: &MergedSettings,
     ) -> Self {
-        let approvals = UserApprovalStore::new(user_dirs, workspace)
-            .map(|approval_store| approval_store.path().to_owned());
-        let configs = ConfigLocation::all_locations(user_dirs, workspace).into_iter();
-        let paths = configs.map(|location| location.path).chain(approvals);
-        let paths = paths.chain(ServerControl::path(user_dirs, workspace));
-        let paths = paths.chain(teams::stamp_path(user_dirs));
         let mut watched = Self {
             user_dirs: user_dirs.clone(),
             workspace: workspace.clone(),
             // Empty, so that the files count as changed: `settings` may be slightly out of date.
             files: Arc::new(WatchedFiles {
-                paths: paths.chain([workspace.lock()]).collect(),
+                paths: RwLock::new(watched_paths(user_dirs, workspace)),
                 seen: Mutex::default(),
             }),
             unsettled: None,
@@ -139,6 +134,14 @@ impl SettingsWatcher {
         };
         watched.grants = watched.grants();
         watched
+    }
+
+    /// Reads the settings of this workspace from now on. The next checks read all files.
+    pub(crate) fn follow_workspace(&mut self, workspace: &WorkspaceFolder) {
+        self.workspace = workspace.clone();
+        *self.files.paths.write() = watched_paths(&self.user_dirs, workspace);
+        self.files.seen().clear();
+        self.unsettled = None;
     }
 
     /// Checks the files, and reads them if two checks in a row see the same change. A file that is still being written
@@ -235,6 +238,17 @@ impl SettingsWatcher {
         };
         format!("{:x}", Sha256::digest(all))
     }
+}
+
+/// Returns the paths of all files whose content decides about settings and grants.
+fn watched_paths(user_dirs: &UserDirs, workspace: &WorkspaceFolder) -> Vec<PathBuf> {
+    let approvals = UserApprovalStore::new(user_dirs, workspace)
+        .map(|approval_store| approval_store.path().to_owned());
+    let configs = ConfigLocation::all_locations(user_dirs, workspace).into_iter();
+    let paths = configs.map(|location| location.path).chain(approvals);
+    let paths = paths.chain(ServerControl::path(user_dirs, workspace));
+    let paths = paths.chain(teams::stamp_path(user_dirs));
+    paths.chain([workspace.lock()]).collect()
 }
 
 fn settings_content(settings: &MergedSettings) -> ValidContent {

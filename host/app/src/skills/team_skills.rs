@@ -1,5 +1,5 @@
-//! Skills in the bundles of teams. Their files are in the user's own store of teams; a copy in the workspace, compared
-//! with the bundle at each load of the skill and before each call, lets commands and engines run their scripts.
+//! Skills in the bundles of teams and in deployments. Their files are in the user's own folder; a copy in the workspace,
+//! compared with them at each load of the skill and before each call, lets commands and engines run their scripts.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,10 +19,10 @@ use crate::teams::TeamInForce;
 
 /// The folder with the copies, relative to the workspace root. No tool can change it, and its skills are hidden unless
 /// they are those of a current bundle.
-const TEAM_FOLDER: &str = ".mimir/team-skills";
+pub(super) const TEAM_FOLDER: &str = ".mimir/team-skills";
 
 impl SkillLibrary {
-    /// Writes the files of a team's skill to the workspace, unless they are there already, and returns their folder. Files
+    /// Writes the files of a team's or deployed skill to the workspace, unless they are there already, and returns their folder. Files
     /// that differ from the bundle are replaced.
     pub(super) fn write_team_skill(&self, skill: &UsableSkill) -> Result<String, ToolError> {
         let folder = format!("{TEAM_FOLDER}/{}", skill.name);
@@ -53,14 +53,16 @@ impl SkillLibrary {
         Ok(folder)
     }
 
-    /// Returns the copies of the teams' skills in the workspace, which are compared at each call; `None` without teams.
+    /// Returns the copies in the workspace of trusted skills of teams and the deployment, which are compared at each call;
+    /// `None` without any.
     pub(super) fn team_copies(&self) -> Option<Arc<dyn CheckedSkillFolders>> {
-        if self.teams.is_empty() {
+        if self.teams.is_empty() && self.workspace.deployment().is_none() {
             return None;
         }
         let skills = self.usable_as(|skill| {
             let state = skill.content.files.state();
-            (!skill.is_in_workspace()).then_some((skill.name, state))
+            let is_copied = skill.is_trusted && !skill.is_in_workspace();
+            is_copied.then_some((skill.name, state))
         });
         let skills: Vec<_> = skills.into_iter().flatten().collect();
         if skills.is_empty() {
@@ -86,7 +88,7 @@ fn remove_aside(parent: &Path, target: &Path) -> Result<(), ToolError> {
     std::fs::rename(target, aside.path().join("skill")).map_err(failed)
 }
 
-/// The copies of the teams' skills, and what they must contain.
+/// The copies of skills, and what they must contain.
 struct TeamSkillCopies {
     library: SkillLibrary,
     skills: Vec<(String, SkillFilesState)>,
@@ -104,12 +106,12 @@ impl TeamSkillCopies {
             return Some(folder);
         }
         let written = self.library.usable_skill(name).and_then(|skill| {
-            let is_same = !skill.is_in_workspace() && skill.content.files.state() == *expected;
+            let is_same = skill.is_trusted
+                && !skill.is_in_workspace()
+                && skill.content.files.state() == *expected;
             match is_same {
                 true => self.library.write_team_skill(&skill),
-                false => Err(ToolError::permission_denied(
-                    "the bundle of the team has changed",
-                )),
+                false => Err(ToolError::permission_denied("the skill has changed")),
             }
         });
         match written {

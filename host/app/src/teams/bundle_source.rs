@@ -1,7 +1,8 @@
-//! Sources of bundles: a reference of a registry, or a folder.
+//! Sources of bundles: a reference of a registry, a folder, or a cluster.
 
 use std::path::{Path, PathBuf};
 
+use mimir_cluster::{ComponentStore, ObjectError};
 use mimir_core::files::{self, LinkPolicy};
 use mimir_core::{ToolError, ToolErrorCode};
 use mimir_registry::team::{
@@ -25,6 +26,13 @@ pub enum BundleSource {
         reference: OciReference,
         /// The client of the registry.
         client: Box<RegistryClient>,
+    },
+    /// The objects of a cluster.
+    Cluster {
+        /// SHA-256 of the published envelope in hex.
+        envelope: String,
+        /// The objects.
+        store: ComponentStore,
     },
 }
 
@@ -88,6 +96,20 @@ impl BundleSource {
                     pinned: Some(pinned),
                 })
             }
+            Self::Cluster { envelope, store } => {
+                let size = store.size(envelope).await.map_err(object_error)?;
+                if size.is_some_and(|size| size > MAX_ENVELOPE_SIZE) {
+                    let message = format!(
+                        "the published bundle of the team is too large: expected at most {MAX_ENVELOPE_SIZE} bytes"
+                    );
+                    return Err(ToolError::new(ToolErrorCode::PolicyDenied, message));
+                }
+                Ok(FetchedEnvelope {
+                    bytes: store.get(envelope).await.map_err(object_error)?,
+                    layers: Vec::new(),
+                    pinned: None,
+                })
+            }
         }
     }
 
@@ -138,7 +160,19 @@ impl BundleSource {
                     .await?;
                 Ok(())
             }
+            // The caller checks the size.
+            Self::Cluster { store, .. } => {
+                let read = store.get_file(&digest.hex(), target).await;
+                read.map_err(object_error)
+            }
         }
+    }
+}
+
+fn object_error(error: ObjectError) -> ToolError {
+    match error {
+        ObjectError::Cluster(error) => crate::cluster::cluster_error(error),
+        error => ToolError::unavailable(error),
     }
 }
 

@@ -14,6 +14,7 @@ use super::bundle_source::{BundleSource, FetchedEnvelope};
 use super::membership::TeamMembership;
 use super::team_in_force::{check_team_settings, now};
 use super::team_store::{TeamStore, check_error, has_size};
+use crate::cluster::ClusterMembership;
 use crate::private_files;
 use crate::registries::registry_client_for;
 use crate::settings::MergedSettings;
@@ -30,6 +31,7 @@ pub struct SyncContext {
     /// file of the project, so that a checkout cannot.
     settings: MergedSettings,
     audit: Arc<dyn AuditSink>,
+    cluster: Option<Arc<ClusterMembership>>,
 }
 
 /// The result of a successful check.
@@ -59,6 +61,7 @@ impl SyncContext {
         Ok(Self {
             settings: MergedSettings::read_for_sync(&user_dirs, &workspace)?,
             audit: setup.audit(),
+            cluster: setup.cluster().cloned(),
             user_dirs,
             workspace,
         })
@@ -90,6 +93,11 @@ impl SyncContext {
 
     pub(super) fn user_dirs(&self) -> &UserDirs {
         &self.user_dirs
+    }
+
+    /// Returns the cluster that this process has joined.
+    pub(super) fn cluster(&self) -> Option<&ClusterMembership> {
+        self.cluster.as_deref()
     }
 
     pub(super) fn source(&self, reference: &str) -> Result<BundleSource, ToolError> {
@@ -133,8 +141,20 @@ async fn fetch_newest(
     membership: &TeamMembership,
 ) -> Result<SyncOutcome, ToolError> {
     let source = context.source(&membership.reference)?;
+    sync_from(context, membership, &source).await
+}
+
+/// Puts the bundle of this source in force. Does not note a failure.
+///
+/// # Errors
+/// The source is not available, or its bundle is not accepted.
+pub(super) async fn sync_from(
+    context: &SyncContext,
+    membership: &TeamMembership,
+    source: &BundleSource,
+) -> Result<SyncOutcome, ToolError> {
     let fetched = source.fetch_envelope().await?;
-    put_in_force(context, membership, &source, &fetched).await
+    put_in_force(context, membership, source, &fetched).await
 }
 
 /// Verifies a fetched envelope, fetches its blobs, and puts the bundle in force.
@@ -235,7 +255,7 @@ async fn fetch_blobs(
 }
 
 /// Notes a failed check in the record, for `mimir team status`, and in the audit log.
-fn note_failure(context: &SyncContext, membership: &TeamMembership, error: &ToolError) {
+pub(super) fn note_failure(context: &SyncContext, membership: &TeamMembership, error: &ToolError) {
     let org_id = &membership.org_id;
     let detail = format!("a bundle was not accepted: {}", error.message);
     context.record(org_id, &detail, Some(error.code));

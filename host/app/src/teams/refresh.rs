@@ -1,15 +1,18 @@
-//! Refresh of bundles: in the background of long-running commands, and before a single call only if the bundle is too old
-//! or missing.
+//! Refresh of bundles: in the background of long-running commands, when an administrator publishes one in the cluster, and
+//! before a single call only if the bundle is too old or missing.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use mimir_core::ToolError;
+use mimir_core::{ToolError, ToolErrorCode};
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep_until};
 
-use super::bundle_sync::{SyncContext, SyncOutcome, sync_team};
+use super::bundle_sync::{SyncContext, SyncOutcome, note_failure, sync_team};
 use super::membership::TeamMembership;
+use super::published_teams::team_in_use;
 use super::team_in_force::{TeamInForce, now};
 use super::team_store::TeamStore;
 use crate::interface::{note, warn};
@@ -18,6 +21,9 @@ use crate::team_authoring::BundleDifference;
 
 /// Time after which a failed check in the background is repeated.
 const RETRY_INTERVAL: Duration = Duration::from_secs(300);
+
+/// Time after which a published bundle is read again that could not be read.
+const PUBLISHED_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Maximum time for which a command waits for a bundle that it needs.
 const FOREGROUND_TIMEOUT: Duration = Duration::from_secs(30);
@@ -66,6 +72,13 @@ impl TeamRefresh {
         if files == self.files {
             return;
         }
+        if let Some(cluster) = context.cluster() {
+            let is_member = |org_id: &str| {
+                let mut memberships = memberships.iter();
+                memberships.any(|membership| membership.org_id == org_id)
+            };
+            cluster.condition().retain_teams(is_member);
+        }
         self.stop();
         self.files = files;
         for membership in memberships {
@@ -98,13 +111,27 @@ pub async fn sync_and_compare(
     context: &SyncContext,
     membership: &TeamMembership,
 ) -> Result<(SyncOutcome, BundleDifference), ToolError> {
-    // Without a readable bundle, everything is new.
-    let stored = || TeamInForce::read(context.user_dirs(), membership.clone()).ok();
-    let before = stored();
+    let before = stored_team(context, membership);
     let outcome = sync_team(context, membership).await?;
+    let changes = record_changes(context, membership, before, &outcome);
+    Ok((outcome, changes))
+}
+
+/// Returns the stored bundle, if it can be used.
+fn stored_team(context: &SyncContext, membership: &TeamMembership) -> Option<TeamInForce> {
+    TeamInForce::read(context.user_dirs(), membership.clone()).ok()
+}
+
+/// Records in the audit log what a newer bundle changes, and returns it. Without a bundle before, everything is new.
+fn record_changes(
+    context: &SyncContext,
+    membership: &TeamMembership,
+    before: Option<TeamInForce>,
+    outcome: &SyncOutcome,
+) -> BundleDifference {
     let mut changes = BundleDifference::default();
     if let SyncOutcome::Updated { to, .. } = outcome
-        && let Some(after) = stored()
+        && let Some(after) = stored_team(context, membership)
     {
         let before = before.as_ref().map(|team| &*team.bundle);
         changes = BundleDifference::between(before, &after.bundle);
@@ -122,7 +149,7 @@ pub async fn sync_and_compare(
         let detail = format!("changes in version {to}: {changed}");
         context.record(&membership.org_id, &detail, None);
     }
-    Ok((outcome, changes))
+    changes
 }
 
 /// Shows the version that is in force now, and what it changes.
@@ -142,25 +169,112 @@ fn note_update(membership: &TeamMembership, outcome: &SyncOutcome, changes: &Bun
 }
 
 async fn refresh(context: SyncContext, membership: TeamMembership, first: Duration) {
-    let mut pause = first;
+    let mut next_check = Instant::now() + first;
     let mut last_fault = String::new();
+    let mut publications = context.cluster().map(|cluster| cluster.teams().changes());
+    let mut published = PublishedBundleFollower::new(context.clone(), membership.clone());
     loop {
-        tokio::time::sleep(pause).await;
-        match sync_and_compare(&context, &membership).await {
+        // Before the first wait, for those that were published while this process was not running.
+        let retry = published.update().await;
+        let retry_time = retry.map(|pause| Instant::now() + pause);
+        tokio::select! {
+            () = next_publication(publications.as_mut()) => continue,
+            () = sleep_until(retry_time.unwrap_or(next_check)), if retry.is_some() => continue,
+            () = sleep_until(next_check) => {}
+        }
+        let pause = match sync_and_compare(&context, &membership).await {
             Ok((outcome, changes)) => {
                 note_update(&membership, &outcome, &changes);
-                pause = membership.refresh;
                 last_fault.clear();
+                membership.refresh
             }
             Err(error) => {
                 if error.message != last_fault {
                     warn(&error.message);
                     last_fault.clone_from(&error.message);
                 }
-                pause = membership.refresh.min(RETRY_INTERVAL);
+                membership.refresh.min(RETRY_INTERVAL)
             }
+        };
+        next_check = Instant::now() + pause;
+    }
+}
+
+/// Completes at the next publication in the cluster. Never without a cluster.
+async fn next_publication(publications: Option<&mut watch::Receiver<u64>>) {
+    let changed = match publications {
+        Some(publications) => publications.changed().await.is_ok(),
+        None => false,
+    };
+    if !changed {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Puts the published bundles of a team in force, and reports the bundle that this process uses.
+struct PublishedBundleFollower {
+    context: SyncContext,
+    membership: TeamMembership,
+    /// The envelope that could not be put in force, and the cause.
+    failed: Option<(String, ToolError)>,
+}
+
+impl PublishedBundleFollower {
+    fn new(context: SyncContext, membership: TeamMembership) -> Self {
+        Self {
+            context,
+            membership,
+            failed: None,
         }
     }
+
+    /// Puts the published bundle in force. Returns the time after which this should be tried again, if it has failed
+    /// because a part could not be read.
+    async fn update(&mut self) -> Option<Duration> {
+        let cluster = self.context.cluster()?;
+        let org_id = &self.membership.org_id;
+        let published = cluster.teams().bundle(org_id);
+        let envelope = published.map(|bundle| bundle.envelope).unwrap_or_default();
+        let failed = self.failed.take().filter(|(failed, _)| *failed == envelope);
+        let is_refused = |(_, error): &(String, ToolError)| !is_temporary(error);
+        if failed.as_ref().is_some_and(is_refused) {
+            self.failed = failed;
+        } else {
+            let before = stored_team(&self.context, &self.membership);
+            let put = cluster
+                .teams()
+                .put_in_force(&self.context, &self.membership);
+            match put.await {
+                Ok(None) => {}
+                Ok(Some(outcome)) => {
+                    let changes = record_changes(&self.context, &self.membership, before, &outcome);
+                    note_update(&self.membership, &outcome, &changes);
+                    cluster.condition().announce_settings();
+                }
+                Err(error) => {
+                    if failed.is_none() {
+                        note_failure(&self.context, &self.membership, &error);
+                        warn(&error.message);
+                    }
+                    self.failed = Some((envelope, error));
+                }
+            }
+        }
+        let error = self.failed.as_ref().map(|(_, error)| error);
+        let in_use = team_in_use(
+            &self.context,
+            &self.membership,
+            error.map(|error| error.message.clone()),
+        );
+        cluster.condition().set_team(org_id, in_use);
+        error.filter(|error| is_temporary(error))?;
+        Some(PUBLISHED_RETRY_INTERVAL)
+    }
+}
+
+/// Returns true if a part of a bundle could not be read, which may succeed later.
+fn is_temporary(error: &ToolError) -> bool {
+    error.code == ToolErrorCode::Unavailable
 }
 
 /// Fetches the bundles that are missing or damaged, and those that are too old if `renews` is true. A failure is shown,

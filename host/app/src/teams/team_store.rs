@@ -216,6 +216,35 @@ impl TeamStore {
         Ok(bytes)
     }
 
+    /// Reads a blob of a stored bundle, and checks its digest.
+    ///
+    /// # Errors
+    /// The blob is missing or was changed.
+    pub(super) fn read_blob(&self, digest: &OciDigest, size: u64) -> Result<Vec<u8>, ToolError> {
+        let bytes = files::read(&self.blob(digest), LinkPolicy::Refuse, size)
+            .map_err(|error| self.damaged(&format!("{digest} cannot be read: {error}")))?;
+        if OciDigest::of_bytes(&bytes) != *digest {
+            return Err(self.damaged(&format!("{digest} was changed")));
+        }
+        Ok(bytes)
+    }
+
+    /// Reads a stored envelope. The caller has verified it with [`Self::load`].
+    ///
+    /// # Errors
+    /// The envelope is missing or was changed.
+    pub(super) fn read_envelope(&self, digest: &OciDigest) -> Result<Vec<u8>, ToolError> {
+        let path = self.envelope_path(digest);
+        let bytes = files::read(&path, LinkPolicy::Refuse, MAX_ENVELOPE_SIZE);
+        let bytes = bytes.map_err(|error| {
+            self.damaged(&format!("{} cannot be read: {error}", path.display()))
+        })?;
+        if OciDigest::of_bytes(&bytes) != *digest {
+            return Err(self.damaged("its envelope was changed"));
+        }
+        Ok(bytes)
+    }
+
     /// Returns the digests of the blobs that are missing or damaged. Reads all blobs.
     pub fn damaged_blobs(&self, bundle: &TeamBundle) -> BTreeSet<OciDigest> {
         let blobs = bundle.blobs().into_iter();

@@ -24,14 +24,16 @@ Examples:
 Needed once, before servers and workers start. Running it again changes nothing, except for the number of \
 replicas and the size of the audit log. A full audit log refuses calls.")]
     Setup(ClusterSetupArgs),
-    /// Publish the settings and tools of a workspace to all nodes that use it
+    /// Publish the settings, tools and skills of a workspace, and the bundles of your teams, to all nodes
     #[command(after_help = "\
 Shows what changes and asks for confirmation. Nodes of this workspace use the published files instead of \
-their own from then on, together with your grants and accepted settings.
+their own from then on, together with your grants and accepted settings. Nodes that are members of a team \
+verify its bundle with their own keys, and never go back to an older one.
 
 Examples:
   mimir cluster publish
-  mimir cluster publish ~/project --workspace-name web")]
+  mimir cluster publish ~/project --workspace-name web
+  mimir cluster publish --teams                     only the bundles of your teams, after `mimir team publish`")]
     Publish(ClusterPublishArgs),
     /// Show nodes, load, deployments and streams
     Status(ClusterStatusArgs),
@@ -78,6 +80,9 @@ pub struct ClusterPublishArgs {
     /// Name of the workspace in the cluster [default: the name of its folder]
     #[arg(long, value_name = "NAME", value_parser = super::workspace_name)]
     pub workspace_name: Option<String>,
+    /// Publish only the bundles of your teams, after a check for newer ones
+    #[arg(long, conflicts_with = "workspace_name")]
+    pub teams: bool,
     /// Do not ask for confirmation
     #[arg(long)]
     pub yes: bool,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
 
+use super::ClusterScope;
 use super::tools::{PushTargetArgs, digest};
 
 /// Commands of `mimir skills`.
@@ -35,7 +36,7 @@ pub enum SkillsCommand {
     },
     /// Publish a skill in a registry
     Push(SkillsPushArgs),
-    /// Remove a skill, with your consent to it
+    /// Remove a skill, with your consent to it, here and in the cluster that you name
     Remove {
         /// Name of the skill
         #[arg(value_name = "NAME")]
@@ -43,6 +44,8 @@ pub enum SkillsCommand {
         /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
+        #[command(flatten)]
+        scope: ClusterScope,
     },
 }
 
@@ -88,6 +91,8 @@ pub struct SkillsTrustArgs {
     /// An entry of allowed-tools to withhold; may be repeated
     #[arg(long, value_name = "ENTRY")]
     pub without: Vec<String>,
+    #[command(flatten)]
+    pub scope: ClusterScope,
 }
 
 /// Arguments of `mimir skills push`.

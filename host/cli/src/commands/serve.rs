@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use mimir_cluster::ClusterConnection;
 use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::{Pipeline, ToolError, ToolErrorCode};
 use mimir_mcp::{
@@ -55,8 +56,9 @@ async fn stdio(
         writer,
         line,
     } = StdioStreams::take_stdio()?;
-    let setup = find_setup(globals, args).await?;
-    let (setup, replica) = ServerReplica::join(setup, &args.replica).await?;
+    let connection = ServerReplica::connect(&args.replica).await?;
+    let setup = find_setup(globals, args, connection.as_ref()).await?;
+    let (setup, replica) = ServerReplica::join(setup, connection, &args.replica).await?;
     let refresh = spawn_refresh(&setup);
     // If this fails, each call reports that it cannot be recorded.
     let _ = setup.workspace.make_state();
@@ -72,6 +74,11 @@ async fn stdio(
         updater,
         pipeline,
     } = build_server(&live, refresh, replica.as_ref());
+    if let Some(replica) = &replica {
+        // The client would not connect again to a process that starts again.
+        let first = replica.first_deployment(live.setup());
+        live.use_first_deployment(first);
+    }
     let exit = Mutex::new(ExitReason::Done);
     let stop = async {
         tokio::select! {
@@ -93,9 +100,18 @@ async fn stdio(
     Ok(exit.into_inner())
 }
 
-/// Finds the workspace and reads the settings. The tools may come from another folder.
-async fn find_setup(globals: &GlobalOptions, args: &ServeArgs) -> Result<HostSetup, ToolError> {
-    let setup = HostSetup::find_with_bundles(globals.workspace.as_deref(), false).await?;
+/// Finds the workspace and reads the settings, with the bundles of teams that are published in the cluster. The tools may
+/// come from another folder.
+async fn find_setup(
+    globals: &GlobalOptions,
+    args: &ServeArgs,
+    connection: Option<&ClusterConnection>,
+) -> Result<HostSetup, ToolError> {
+    let workspace = globals.workspace.as_deref();
+    let setup = match connection {
+        Some(connection) => HostSetup::find_in_cluster(workspace, connection).await?,
+        None => HostSetup::find_with_bundles(workspace, false).await?,
+    };
     match &args.tools_from {
         Some(folder) => {
             // A client has started the server, in a folder that its user may not know.
@@ -126,8 +142,10 @@ async fn http(
     mut interrupts: InterruptListener,
 ) -> CommandResult {
     stderr_queue::detach_stderr();
-    let setup = find_setup(globals, &args).await?.with_metrics();
-    let (setup, replica) = ServerReplica::join(setup, &args.replica).await?;
+    let connection = ServerReplica::connect(&args.replica).await?;
+    let setup = find_setup(globals, &args, connection.as_ref()).await?;
+    let setup = setup.with_metrics();
+    let (setup, replica) = ServerReplica::join(setup, connection, &args.replica).await?;
     if let Some(replica) = &replica {
         interrupts = interrupts.with_restart(replica.restart_required());
     }

@@ -8,7 +8,8 @@ use mimir_core::text::{bytes, visible};
 use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::{Value, json};
 
-use crate::args::{GlobalOptions, SkillsCommand};
+use crate::args::{ClusterScope, GlobalOptions, SkillsCommand};
+use crate::commands::approvals::ClusterApprovals;
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::workspace_option::{all_with_workspace, with_workspace};
 use crate::output::{BAD, FAINT, GOOD, columns, first_line, indented, note, styled};
@@ -29,10 +30,10 @@ pub async fn run(globals: &GlobalOptions, command: SkillsCommand) -> CommandResu
         SkillsCommand::Info { name } => info(globals, &name),
         SkillsCommand::Add(args) => add::run(globals, args).await,
         SkillsCommand::Push(args) => push::run(globals, &args).await,
-        SkillsCommand::Trust(args) => trust::run(globals, &args),
+        SkillsCommand::Trust(args) => trust::run(globals, &args).await,
         SkillsCommand::Verify => verify(globals),
         SkillsCommand::Update { name, yes } => update::run(globals, name.as_deref(), yes).await,
-        SkillsCommand::Remove { name, yes } => remove(globals, &name, yes),
+        SkillsCommand::Remove { name, yes, scope } => remove(globals, &name, yes, &scope).await,
     }
 }
 
@@ -303,13 +304,22 @@ fn find_fault(skill: &FoundSkill) -> Option<SkillFault<'_>> {
     })
 }
 
-fn remove(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResult {
+async fn remove(
+    globals: &GlobalOptions,
+    name: &str,
+    yes: bool,
+    scope: &ClusterScope,
+) -> CommandResult {
     let printer = globals.printer();
     mimir::skills::check_name(name)?;
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let library = setup.skills();
+    let cluster = ClusterApprovals::find(&setup, scope).await?;
     let known = library.find_all()?;
     let Some(skill) = known.iter().find(|skill| skill.name == name) else {
+        if let Some(cluster) = &cluster {
+            return revoke_in_cluster(globals, cluster, name, yes).await;
+        }
         return Err(library.find(name).err().map_or_else(
             || CommandFailure::usage("the skill was not found"),
             CommandFailure::from,
@@ -327,6 +337,9 @@ fn remove(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResult {
         let message = terminal::refusal("nothing was removed", &without_terminal);
         return Err(ToolError::approval_denied(message).into());
     }
+    if let Some(cluster) = &cluster {
+        revoke_consent(cluster, name).await?;
+    }
     library.remove(name)?;
     record(&setup, &skill.folder, "skill removed");
     let kept = setup.workspace.root().join(&skill.folder).is_dir();
@@ -340,8 +353,44 @@ fn remove(globals: &GlobalOptions, name: &str, yes: bool) -> CommandResult {
     };
     printer.print_done(
         &json!({ "removed": name, "folderKept": kept }),
-        format_args!("removed {name}{more}"),
+        format_args!("removed {name}{more}{}", in_cluster(cluster.as_ref())),
     )
+}
+
+/// Revokes the consent to a skill in a cluster, which this workspace does not have.
+async fn revoke_in_cluster(
+    globals: &GlobalOptions,
+    cluster: &ClusterApprovals,
+    name: &str,
+    yes: bool,
+) -> CommandResult {
+    let question = format!("Revoke the consent to the skill {name} in the cluster?");
+    if !yes && !terminal::confirm(&question)? {
+        let without_terminal = format!("use `mimir skills remove {name} --yes`");
+        let message = terminal::refusal("nothing was revoked", &without_terminal);
+        return Err(ToolError::approval_denied(message).into());
+    }
+    revoke_consent(cluster, name).await?;
+    globals.printer().print_done(
+        &json!({ "removed": name, "folderKept": false }),
+        format_args!("revoked {name}{}", in_cluster(Some(cluster))),
+    )
+}
+
+async fn revoke_consent(cluster: &ClusterApprovals, name: &str) -> Result<(), ToolError> {
+    cluster.set_skill(name, None).await?;
+    let event = AuditEvent::new(EventKind::ConfigChange, SystemTime::now());
+    let event = event.with_subject(&format!("skill {name}"));
+    cluster.record(&event.with_detail("skill removed")).await;
+    Ok(())
+}
+
+/// Returns the end of a message about a change that also counts in a cluster.
+fn in_cluster(cluster: Option<&ClusterApprovals>) -> String {
+    let workspace = cluster.map(|cluster| visible(&cluster.workspace));
+    workspace.map_or_else(String::new, |workspace| {
+        format!("; this also counts in the cluster, for the workspace {workspace}")
+    })
 }
 
 /// Records a change of installed skills in the audit log.

@@ -13,7 +13,7 @@ use mimir_cluster::{CallRunner, CallWorker, JobRunner, NodeDescription, NodeRole
 use crate::args::{GlobalOptions, WorkerArgs};
 use crate::exit::{CommandResult, ExitReason};
 use crate::output::{note, stderr_queue};
-use crate::serve::{connect_to_join, describe_node, restart_to_use};
+use crate::serve::{WorkerStatus, connect_to_join, describe_node, restart_to_use};
 use crate::terminal::remote_approver;
 
 use super::interrupt::InterruptListener;
@@ -26,10 +26,9 @@ pub async fn run(globals: &GlobalOptions, args: WorkerArgs) -> CommandResult {
     let interrupts = InterruptListener::install();
     stderr_queue::detach_stderr();
     let connection = connect_to_join(args.cluster.require_connection()?).await?;
-    let setup = HostSetup::find_with_bundles(globals.workspace.as_deref(), false).await?;
+    let setup = HostSetup::find_in_cluster(globals.workspace.as_deref(), &connection).await?;
     let name = cluster::workspace_name(&setup.workspace, args.workspace_name.as_deref());
     let (setup, deployment) = NodeDeployment::for_setup(&connection, &name, setup).await?;
-    let refresh = spawn_refresh(&setup);
     let _ = setup.workspace.make_state();
     let capacity = args.capacity.unwrap_or_else(default_capacity);
     let mut description = describe_node(&setup, NodeRole::Worker, args.workspace_name.as_deref());
@@ -37,10 +36,15 @@ pub async fn run(globals: &GlobalOptions, args: WorkerArgs) -> CommandResult {
     description.capacity = capacity;
     let joined = ClusterMembership::join_with(connection, description.clone(), &setup.user_dirs);
     let membership = Arc::new(joined.await?);
-    deployment.report_as(membership.node());
+    deployment.report_as(&membership);
     let mut interrupts =
         interrupts.with_restart(restart_to_use(&deployment, membership.workspace()));
-    let setup = setup.in_cluster(Arc::clone(&membership));
+    let mut setup = setup.in_cluster(Arc::clone(&membership));
+    if args.http_status.is_some() {
+        setup = setup.with_metrics();
+    }
+    let refresh = spawn_refresh(&setup);
+    let status = WorkerStatus::start(&membership, setup.audit(), args.http_status).await?;
     // All tools are compiled before the first call.
     let mut live = tokio::select! {
         live = LiveSetup::new(setup) => live?,
@@ -75,6 +79,7 @@ pub async fn run(globals: &GlobalOptions, args: WorkerArgs) -> CommandResult {
     };
     describe(description.clone());
     announce(&membership, &description);
+    status.set_started(live.host());
     let follow = live.follow(CHECK_INTERVAL, |setup, update| {
         updater.apply_update(setup, update);
         describe(description.clone());
@@ -82,6 +87,7 @@ pub async fn run(globals: &GlobalOptions, args: WorkerArgs) -> CommandResult {
     });
     let drain = async {
         let signal = interrupts.wait().await;
+        status.begin_drain();
         let calls = worker.load().calls;
         note(format_args!(
             "the worker takes no further calls; {calls} still run, for at most {} s; a second signal ends it at once",

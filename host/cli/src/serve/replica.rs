@@ -8,10 +8,11 @@ use mimir::cluster::{self, ClusterMembership, cluster_error, workspace_name};
 use mimir::deployments::NodeDeployment;
 use mimir::process_identity::machine_name;
 use mimir::setup::HostSetup;
+use mimir::workspace::WorkspaceFolder;
 use mimir::workspace_facts::workspace_facts;
 use mimir_cluster::{
-    ClusterConnection, ConnectionOptions, NatsPeers, NodeDescription, NodeRole, NodeWorkspace,
-    PoolOptions, RemoteTools, WorkerPool,
+    ClusterConnection, ClusterJobs, ConnectionOptions, NatsPeers, NodeDescription, NodeRole,
+    NodeWorkspace, PoolOptions, RemoteTools, WorkerPool,
 };
 use mimir_core::config::WorkerRoutes;
 use mimir_core::pipeline::PipelineSnapshot;
@@ -24,6 +25,8 @@ use tokio::sync::watch;
 use crate::args::ReplicaArgs;
 use crate::exit::{CommandFailure, CommandResult};
 use crate::output::note;
+
+use super::{node_readiness, report_readiness};
 
 /// Maximum time for which the start of a server waits for the tools of the workers.
 const TOOLS_TIMEOUT: Duration = Duration::from_secs(2);
@@ -87,28 +90,36 @@ pub fn restart_to_use(
 }
 
 impl ServerReplica {
-    /// Joins the cluster that the options name, if they do. Returns the setup for the server.
+    /// Connects to the cluster that the options name. `None` if they name none.
+    pub async fn connect(args: &ReplicaArgs) -> CommandResult<Option<ClusterConnection>> {
+        if let Some(options) = args.cluster.connection()? {
+            return connect_to_join(options).await.map(Some);
+        }
+        let option = match (args.pool, &args.workspace_name) {
+            (true, _) => "--pool",
+            (false, Some(_)) => "--workspace-name",
+            (false, None) => return Ok(None),
+        };
+        Err(CommandFailure::usage(format!(
+            "{option} needs a cluster: name its servers with --nats URL, or set MIMIR_NATS"
+        )))
+    }
+
+    /// Joins the cluster of this connection, if there is one. Returns the setup for the server.
     pub async fn join(
         setup: HostSetup,
+        connection: Option<ClusterConnection>,
         args: &ReplicaArgs,
     ) -> CommandResult<(HostSetup, Option<Self>)> {
-        let Some(options) = args.cluster.connection()? else {
-            let option = match (args.pool, &args.workspace_name) {
-                (true, _) => "--pool",
-                (false, Some(_)) => "--workspace-name",
-                (false, None) => return Ok((setup, None)),
-            };
-            return Err(CommandFailure::usage(format!(
-                "{option} needs a cluster: name its servers with --nats URL, or set MIMIR_NATS"
-            )));
+        let Some(connection) = connection else {
+            return Ok((setup, None));
         };
-        let connection = connect_to_join(options).await?;
         let name = workspace_name(&setup.workspace, args.workspace_name.as_deref());
         let (setup, deployment) = NodeDeployment::for_setup(&connection, &name, setup).await?;
         let description = describe_node(&setup, NodeRole::Front, args.workspace_name.as_deref());
         let joined = ClusterMembership::join_with(connection, description, &setup.user_dirs);
         let membership = Arc::new(joined.await?);
-        deployment.report_as(membership.node());
+        deployment.report_as(&membership);
         let deployment = Arc::new(deployment);
         let setup = setup.in_cluster(Arc::clone(&membership));
         if !args.pool {
@@ -171,6 +182,23 @@ impl ServerReplica {
         restart_to_use(&self.deployment, self.membership.workspace())
     }
 
+    /// Completes with the workspace of the first deployment, if none was published when this process started.
+    pub fn first_deployment(
+        &self,
+        setup: &HostSetup,
+    ) -> impl Future<Output = WorkspaceFolder> + Send + use<> {
+        let deployed = self.deployment.first_workspace(&setup.workspace);
+        let workspace = self.membership.workspace().to_owned();
+        async move {
+            let deployed = deployed.await;
+            note(format_args!(
+                "a deployment of the workspace `{}` was published for the first time, and is used from now on",
+                mimir_core::text::visible(&workspace)
+            ));
+            deployed
+        }
+    }
+
     /// Returns the pool, for the pipeline.
     pub fn remote(&self) -> Option<Arc<dyn RemotePipeline>> {
         let pool = self.pool.clone()?;
@@ -188,7 +216,13 @@ impl ServerReplica {
         let peers = NatsPeers::start(connection.clone(), node.clone()).await;
         let peers = Arc::new(peers.map_err(cluster_error)?);
         let joined = ReplicaSet::join(peers, Arc::clone(self.membership.state())).await;
-        Ok(joined.map_err(ToolError::unavailable)?)
+        let replicas = joined.map_err(ToolError::unavailable)?;
+        if let Some(pool) = &self.pool {
+            let workspace = self.membership.workspace();
+            let jobs = ClusterJobs::new(connection.clone(), node.clone(), workspace);
+            replicas.keep_tasks(Arc::new(jobs.with_pool(pool.clone())));
+        }
+        Ok(replicas)
     }
 
     /// Puts the tools of the workers into a snapshot, if calls run on workers.
@@ -220,30 +254,14 @@ impl ServerReplica {
 
     /// Returns the conditions under which the server can take calls.
     pub fn readiness(&self, setup: &HostSetup) -> Vec<ReadinessCheck> {
-        let connection = self.membership.connection().clone();
-        let switch = self.membership.switch();
-        let audit = setup.audit();
-        let mut checks = vec![
-            ReadinessCheck::new("state", move || {
-                let is_connected = connection.is_connected();
-                is_connected
-                    .then_some(())
-                    .ok_or("the cluster cannot be reached")
-            }),
-            ReadinessCheck::new("audit", move || {
-                audit.ready().map_err(|_| "the audit log cannot be written")
-            }),
-            ReadinessCheck::new("switch", move || match switch.stopped() {
-                None => Ok(()),
-                Some(_) => Err("all calls are stopped"),
-            }),
-        ];
+        let mut checks = node_readiness(&self.membership, setup.audit());
         if let Some(pool) = self.pool.clone() {
             checks.push(ReadinessCheck::new("workers", move || {
                 let has_workers = pool.workers() > 0;
                 has_workers.then_some(()).ok_or("no worker is running")
             }));
         }
+        report_readiness(&self.membership, &checks);
         checks
     }
 

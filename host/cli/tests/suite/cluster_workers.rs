@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 use crate::kit::{self, mimir};
 use crate::serve_http::{Serving, message};
 
+mod settings;
+mod tasks;
+
 /// Time limit of conditions that hold within seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -71,10 +74,15 @@ impl Deployment {
 
     /// Starts a worker and waits until it runs calls.
     fn worker(&mut self, options: &[&str]) -> WorkerProcess {
+        self.worker_with(SETTINGS, options)
+    }
+
+    /// Starts a worker with these settings of its user.
+    fn worker_with(&mut self, settings: &str, options: &[&str]) -> WorkerProcess {
         self.workers += 1;
         let home = home_in(&self.folder, &format!("worker{}", self.workers));
         fs::create_dir_all(&home).unwrap();
-        write_settings(&home, SETTINGS);
+        write_settings(&home, settings);
         let (url, files) = (self.nats.url(), self.files().display().to_string());
         let fixed = [
             "worker",

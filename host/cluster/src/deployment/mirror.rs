@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::{
-    Deployment, DeploymentError, DeploymentInForce, DeploymentManifest, Deployments,
-    deployment_key, in_force_key, parse,
+    DeployedFile, Deployment, DeploymentError, DeploymentInForce, DeploymentManifest, Deployments,
+    NodeCondition, deployment_key, in_force_key, parse,
 };
 use crate::connection::ClusterConnection;
 use crate::objects::{ComponentStore, object_digest};
@@ -40,6 +40,13 @@ pub type DecisionWriter = Arc<dyn Fn(&DeploymentManifest) -> Result<(), String> 
 
 /// Returns the current id of this node.
 pub type NodeIdSource = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// The node in whose name a mirror reports.
+#[derive(Clone)]
+struct ReportingNode {
+    id: NodeIdSource,
+    condition: watch::Receiver<NodeCondition>,
+}
 
 /// A change of the copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +75,7 @@ struct CopiedDeployment {
 pub struct DeploymentMirror {
     folder: PathBuf,
     changes: watch::Receiver<MirrorChange>,
-    node: watch::Sender<Option<NodeIdSource>>,
+    node: watch::Sender<Option<ReportingNode>>,
 }
 
 impl DeploymentMirror {
@@ -125,9 +132,10 @@ impl DeploymentMirror {
         self.changes.clone()
     }
 
-    /// Reports the deployment in force under the id of this node from now on.
-    pub fn report_as(&self, node: NodeIdSource) {
-        self.node.send_replace(Some(node));
+    /// Reports the deployment in force and the condition of the node under its id from now on.
+    pub fn report_as(&self, id: NodeIdSource, condition: watch::Receiver<NodeCondition>) {
+        self.node
+            .send_replace(Some(ReportingNode { id, condition }));
     }
 }
 
@@ -205,7 +213,7 @@ impl MirrorTask {
         remove_others(&next, &wanted.collect())?;
         for file in &manifest.files {
             let path = path_below(&next, &file.path);
-            let is_wanted = |path: &Path| file_digest(path).as_deref() == Some(&*file.sha256);
+            let is_wanted = |path: &Path| is_copy_of(path, file);
             if !is_wanted(&path) {
                 if path.is_dir() {
                     std::fs::remove_dir(&path).map_err(|error| file_error(&path, error))?;
@@ -219,6 +227,9 @@ impl MirrorTask {
                     link_file(&current, &path).map_err(|error| file_error(&path, error))?;
                 } else {
                     self.deployments.store.get_file(&file.sha256, &path).await?;
+                    if file.executable {
+                        make_executable(&path).map_err(|error| file_error(&path, error))?;
+                    }
                 }
             }
         }
@@ -290,7 +301,7 @@ async fn report(
     state: &SharedStateHandle,
     workspace: &str,
     mut changes: watch::Receiver<MirrorChange>,
-    mut node: watch::Receiver<Option<NodeIdSource>>,
+    mut node: watch::Receiver<Option<ReportingNode>>,
 ) {
     let mut in_force = None;
     loop {
@@ -302,14 +313,17 @@ async fn report(
             }
             MirrorChange::Failed(error) => Some(error.clone()),
         };
-        let id = node.borrow_and_update().as_ref().map(|id| id());
-        if let Some(id) = id {
+        let mut reporting = node.borrow_and_update().clone();
+        if let Some(reporting) = &mut reporting {
+            let condition = reporting.condition.borrow_and_update().clone();
             let report = DeploymentInForce {
                 workspace: workspace.to_owned(),
                 revision: in_force,
                 error,
+                needs_restart: condition.needs_restart,
+                teams: condition.teams,
             };
-            let key = in_force_key(&id);
+            let key = in_force_key(&(reporting.id)());
             if let Ok(value) = serde_json::to_vec(&report) {
                 let area = StateArea::Nodes;
                 let lifetime = Some(REPORT_LIFETIME);
@@ -325,8 +339,18 @@ async fn report(
                 };
             }
         }
+        let condition_changed = async {
+            let changed = match &mut reporting {
+                Some(reporting) => reporting.condition.changed().await.is_ok(),
+                None => false,
+            };
+            if !changed {
+                std::future::pending::<()>().await;
+            }
+        };
         tokio::select! {
             () = tokio::time::sleep(REPORT_INTERVAL) => {}
+            () = condition_changed => {}
             changed = changes.changed() => if changed.is_err() { return },
             changed = node.changed() => if changed.is_err() { return },
         }
@@ -348,6 +372,37 @@ fn file_digest(path: &Path) -> Option<String> {
     let is_file = path.symlink_metadata().is_ok_and(|meta| meta.is_file());
     let content = std::fs::read(path).ok().filter(|_| is_file)?;
     Some(object_digest(&content))
+}
+
+/// Returns true if a file has the content and the mode of a deployed file.
+fn is_copy_of(path: &Path, file: &DeployedFile) -> bool {
+    file_digest(path).as_deref() == Some(&*file.sha256) && has_execution_mode(path, file.executable)
+}
+
+/// Returns true if the owner may execute the file, or may not, as expected. Always true on platforms without modes.
+fn has_execution_mode(path: &Path, executable: bool) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = path.metadata().map(|meta| meta.permissions().mode());
+        mode.is_ok_and(|mode| (mode & 0o100 != 0) == executable)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = (path, executable);
+        true
+    }
+}
+
+/// Lets the owner execute a file, on platforms with modes.
+fn make_executable(path: &Path) -> std::io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))?;
+    }
+    let _ = path;
+    Ok(())
 }
 
 /// Deletes all files below a folder that are not wanted, and folders that are empty then.

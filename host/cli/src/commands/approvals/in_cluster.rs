@@ -8,7 +8,7 @@ use mimir_cluster::{ClusterConnection, NatsState};
 use mimir_core::ToolError;
 use mimir_core::approval::{Fingerprint, StoredApproval};
 use mimir_core::audit::AuditEvent;
-use mimir_core::grants::Grant;
+use mimir_core::grants::{Grant, SkillPin};
 use mimir_core::shared_state::SharedStateHandle;
 
 use crate::args::ClusterScope;
@@ -19,7 +19,7 @@ use crate::tools::is_file;
 use mimir::cluster::{self, state_error, workspace_name};
 use mimir::process_identity::user_name;
 use mimir::setup::HostSetup;
-use mimir::shared_approvals::{SharedApprovals, SharedGrant};
+use mimir::shared_approvals::{SharedApprovals, SharedGrant, SharedSkillPin};
 
 /// Access to the approvals of a workspace in a cluster.
 pub struct ClusterApprovals {
@@ -93,6 +93,18 @@ impl ClusterApprovals {
             at: Timestamp::now(),
         };
         let set = self.approvals.set_grant(&shared).await;
+        set.map_err(|error| state_error(&error))
+    }
+
+    /// Accepts the pin of a skill in the whole cluster, or revokes the consent of all processes.
+    pub async fn set_skill(&self, name: &str, pin: Option<SkillPin>) -> Result<(), ToolError> {
+        let shared = SharedSkillPin {
+            name: name.to_owned(),
+            pin,
+            by: user_name(),
+            at: Timestamp::now(),
+        };
+        let set = self.approvals.set_skill(&shared).await;
         set.map_err(|error| state_error(&error))
     }
 

@@ -1,93 +1,195 @@
 //! `mimir cluster publish`.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use mimir_core::ToolError;
 use mimir_core::audit::{AuditEvent, EventKind};
-use mimir_core::shared_state::SharedStateHandle;
+use mimir_core::shared_state::{SharedStateHandle, StateRevision};
 use mimir_core::text::visible;
 use serde_json::json;
 
 use crate::args::{ClusterPublishArgs, GlobalOptions};
 use crate::exit::CommandResult;
-use crate::output::note;
+use crate::output::{note, warn};
 use crate::terminal;
 use mimir::cluster::{self, workspace_name};
 use mimir::deployments::{WorkspaceFiles, deployment_error};
+use mimir::process_identity::publisher;
 use mimir::setup::HostSetup;
-use mimir_cluster::{ComponentStore, DeploymentManifest, Deployments, NatsState};
+use mimir::teams::{PublishableBundle, SyncContext, sync_and_compare};
+use mimir_cluster::{
+    ClusterConnection, ComponentStore, DeploymentManifest, Deployments, NatsState, TeamBundles,
+};
 
 use super::super::cluster_record::record_in_cluster;
 
 /// Maximum number of changed files that are named.
 const NAMED_MAX: usize = 40;
 
-/// Publishes the settings and tools of a workspace.
+/// The deployment of a workspace, compared with the published one.
+struct WorkspacePublication {
+    name: String,
+    files: WorkspaceFiles,
+    manifest: DeploymentManifest,
+    replaced: Option<StateRevision>,
+    changes: Vec<String>,
+}
+
+/// Publishes the settings, tools and skills of a workspace, and the bundles of the user's teams.
 pub(super) async fn run(globals: &GlobalOptions, args: &ClusterPublishArgs) -> CommandResult {
     let options = args.cluster.require_connection()?;
     let folder = args.folder.as_deref().or(globals.workspace.as_deref());
-    let setup = HostSetup::find(folder)?;
-    let name = workspace_name(&setup.workspace, args.workspace_name.as_deref());
-    let files = WorkspaceFiles::read(&setup)?;
+    let found = fetch_bundles(folder).await?;
     let connection = cluster::connect(options).await?;
     let state: SharedStateHandle = Arc::new(NatsState::new(connection.clone()));
-    let deployments = Deployments::new(state, ComponentStore::new(connection.clone()));
-    let current = deployments
-        .published(&name)
-        .await
-        .map_err(|error| deployment_error(&error))?;
-    let manifest = files.manifest(&name);
-    let previous = current.as_ref().map(|current| current.manifest.as_ref());
-    let mut changes = changes(previous.and_then(Result::ok), &manifest);
-    if let Some(Err(error)) = previous {
-        changes.insert(0, format!("replaces the published entry: {error}"));
+    let store = ComponentStore::new(connection.clone());
+    let deployments = Deployments::new(Arc::clone(&state), store.clone());
+    let bundles = TeamBundles::new(state, store);
+    let mut teams = Vec::new();
+    if args.teams && found.is_empty() {
+        let message = "you are not a member of a team, so there is no bundle to publish: `mimir team join` joins one";
+        return Err(ToolError::not_found(message).into());
     }
-    let printer = globals.printer();
-    if let Some(current) = current.as_ref().filter(|_| changes.is_empty()) {
-        return printer.print_done(
-            &json!({ "workspace": name, "revision": current.revision, "changed": false }),
-            format_args!(
-                "revision {} of {} has this content already",
-                current.revision,
-                visible(&name)
-            ),
-        );
+    for bundle in found {
+        teams.extend(bundle.compare(&bundles).await?);
     }
-    if !args.yes {
-        show(&name, &connection, &changes);
-        if !terminal::confirm(&format!(
-            "Publish this to all nodes of the workspace {}?",
-            visible(&name)
-        ))? {
+    let workspace = if args.teams {
+        None
+    } else {
+        let setup = HostSetup::find(folder)?;
+        let name = workspace_name(&setup.workspace, args.workspace_name.as_deref());
+        Some(WorkspacePublication::compare(&setup, name, &deployments).await?)
+    };
+    let of_workspace = workspace.iter().flat_map(|workspace| &workspace.changes);
+    let changes: Vec<String> = of_workspace
+        .chain(teams.iter().map(|team| &team.change))
+        .cloned()
+        .collect();
+    let subject = workspace.as_ref().map_or_else(
+        || "the members of your teams".to_owned(),
+        |workspace| format!("the workspace {}", visible(&workspace.name)),
+    );
+    if !changes.is_empty() && !args.yes {
+        show(&subject, &connection, &changes);
+        if !terminal::confirm(&format!("Publish this to all nodes of {subject}?"))? {
             let message =
                 terminal::refusal("nothing was published", "use `mimir cluster publish --yes`");
             return Err(ToolError::approval_denied(message).into());
         }
     }
-    for content in files.content() {
-        let stored = deployments.store_file(content.to_vec()).await;
-        stored.map_err(|error| deployment_error(&error))?;
+    let mut published_teams = Vec::new();
+    // The rules of teams come first, because they restrict what the workspace publishes.
+    for team in teams {
+        let (org_id, version) = (team.org_id().to_owned(), team.version());
+        let detail = format!("published by {}: {}", publisher(), team.change);
+        team.publish(&bundles).await?;
+        record(&connection, &format!("team {org_id}"), &detail).await;
+        published_teams.push(json!({ "orgId": org_id, "version": version }));
     }
-    let replaced = current.as_ref().map(|current| current.revision);
-    let revision = deployments.publish(&manifest, replaced).await;
-    let revision = revision.map_err(|error| deployment_error(&error))?;
-    let event = AuditEvent::new(EventKind::ConfigChange, SystemTime::now())
-        .with_subject(&name)
-        .with_detail(&format!(
+    let mut result = json!({ "changed": !changes.is_empty() });
+    let mut line = "published bundles of teams".to_owned();
+    if let Some(workspace) = workspace {
+        let name = visible(&workspace.name);
+        result["workspace"] = workspace.name.as_str().into();
+        let is_changed = !workspace.changes.is_empty();
+        let revision = workspace.publish(&deployments, &connection).await?;
+        result["revision"] = revision.into();
+        line = match is_changed {
+            true => format!(
+                "published revision {} of the workspace {name}",
+                shown(revision)
+            ),
+            false => format!("published bundles of teams; the workspace {name} has not changed"),
+        };
+    }
+    if changes.is_empty() {
+        let line = format!("nothing to publish: the content of {subject} is published already");
+        return globals.printer().print_done(&result, line);
+    }
+    result["changes"] = changes.into();
+    if !published_teams.is_empty() {
+        result["teams"] = published_teams.into();
+    }
+    line += "; `mimir cluster status` shows the nodes that use it";
+    globals.printer().print_done(&result, line)
+}
+
+fn shown(revision: Option<StateRevision>) -> String {
+    revision.map_or_else(String::new, |revision| revision.to_string())
+}
+
+/// Checks for newer bundles of the user's teams, and returns those in force. If a check fails, the stored bundle counts.
+async fn fetch_bundles(folder: Option<&Path>) -> CommandResult<Vec<PublishableBundle>> {
+    let setup = HostSetup::find_for_teams(folder)?;
+    let context = SyncContext::new(&setup)?;
+    for membership in context.memberships()? {
+        if let Err(error) = sync_and_compare(&context, &membership).await {
+            warn(&error.message);
+        }
+    }
+    Ok(PublishableBundle::read_all(&setup)?)
+}
+
+impl WorkspacePublication {
+    /// Compares the files of a workspace with its published deployment.
+    async fn compare(
+        setup: &HostSetup,
+        name: String,
+        deployments: &Deployments,
+    ) -> Result<Self, ToolError> {
+        let files = WorkspaceFiles::read(setup)?;
+        let current = deployments.published(&name).await;
+        let current = current.map_err(|error| deployment_error(&error))?;
+        let manifest = files.manifest(&name);
+        let previous = current.as_ref().map(|current| current.manifest.as_ref());
+        let mut changes = changes(previous.and_then(Result::ok), &manifest);
+        if let Some(Err(error)) = previous {
+            changes.insert(0, format!("replaces the published entry: {error}"));
+        }
+        if current.is_none() && changes.is_empty() {
+            changes.push("the first deployment".to_owned());
+        }
+        Ok(Self {
+            replaced: current.map(|current| current.revision),
+            name,
+            files,
+            manifest,
+            changes,
+        })
+    }
+
+    /// Stores the files and publishes the deployment, unless nothing has changed. Returns the published revision.
+    async fn publish(
+        self,
+        deployments: &Deployments,
+        connection: &ClusterConnection,
+    ) -> Result<Option<StateRevision>, ToolError> {
+        if self.changes.is_empty() {
+            return Ok(self.replaced);
+        }
+        for content in self.files.content() {
+            let stored = deployments.store_file(content.to_vec()).await;
+            stored.map_err(|error| deployment_error(&error))?;
+        }
+        let revision = deployments.publish(&self.manifest, self.replaced).await;
+        let revision = revision.map_err(|error| deployment_error(&error))?;
+        let detail = format!(
             "deployment {revision} published by {}: {}",
-            manifest.published_by,
-            changes.join("; ")
-        ));
-    record_in_cluster(&connection, &event).await;
-    printer.print_done(
-        &json!({ "workspace": name, "revision": revision, "changed": true, "changes": changes }),
-        format_args!(
-            "published revision {revision} of the workspace {}; `mimir cluster status` shows the nodes that use it",
-            visible(&name)
-        ),
-    )
+            self.manifest.published_by,
+            self.changes.join("; ")
+        );
+        record(connection, &self.name, &detail).await;
+        Ok(Some(revision))
+    }
+}
+
+async fn record(connection: &ClusterConnection, subject: &str, detail: &str) {
+    let event = AuditEvent::new(EventKind::ConfigChange, SystemTime::now());
+    let event = event.with_subject(subject).with_detail(detail);
+    record_in_cluster(connection, &event).await;
 }
 
 /// Returns a line for each difference.
@@ -132,10 +234,9 @@ fn changes(old: Option<&DeploymentManifest>, new: &DeploymentManifest) -> Vec<St
     lines
 }
 
-fn show(name: &str, connection: &mimir_cluster::ClusterConnection, changes: &[String]) {
+fn show(subject: &str, connection: &ClusterConnection, changes: &[String]) {
     note(format_args!(
-        "changes of the workspace {} in the cluster {}:",
-        visible(name),
+        "changes of {subject} in the cluster {}:",
         connection.servers()
     ));
     for line in changes.iter().take(NAMED_MAX) {

@@ -16,12 +16,15 @@ use crate::output::{STRONG, WARN, styled};
 use mimir::call_switch::ClusterStop;
 use mimir::cluster::{self, cluster_error, state_error};
 use mimir_cluster::{
-    ComponentStore, DeploymentInForce, Deployments, NatsState, NodeEntry, NodeRole, StreamStatus,
-    live_nodes, open_writers,
+    ComponentStore, DeploymentInForce, Deployments, NatsState, NodeClock, NodeEntry, NodeRole,
+    StreamStatus, TeamBundles, live_nodes, open_writers,
 };
 
 /// Share of a stream's maximum size from which the status warns.
 const FULL_PERCENT: u64 = 80;
+
+/// Difference of clocks in milliseconds from which the status warns. Storing an entry takes a few milliseconds.
+const SKEW_MAX_MS: u64 = 1000;
 
 /// The state of a cluster.
 #[derive(Serialize)]
@@ -34,6 +37,8 @@ struct ClusterStatus {
     /// Writers of the audit log that are not closed and have no live node.
     writers_without_node: Vec<String>,
     deployments: Vec<ListedDeployment>,
+    /// The published bundles of teams.
+    teams: Vec<ListedBundle>,
     streams: Vec<StreamStatus>,
 }
 
@@ -41,6 +46,9 @@ struct ClusterStatus {
 struct ListedNode {
     #[serde(flatten)]
     entry: NodeEntry,
+    /// Difference of the node's clock to that of the NATS server.
+    #[serde(rename = "clockSkewMs", skip_serializing_if = "Option::is_none")]
+    clock_skew_ms: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     deployment: Option<DeploymentInForce>,
 }
@@ -55,6 +63,15 @@ struct ListedDeployment {
     files: usize,
 }
 
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ListedBundle {
+    org_id: String,
+    version: u64,
+    published_by: String,
+    published_at: Option<Timestamp>,
+}
+
 /// Prints the state of a cluster.
 pub(super) async fn run(globals: &GlobalOptions, args: &ClusterStatusArgs) -> CommandResult {
     let connection = cluster::connect(args.cluster.require_connection()?).await?;
@@ -62,6 +79,8 @@ pub(super) async fn run(globals: &GlobalOptions, args: &ClusterStatusArgs) -> Co
     let failed = |error: &_| state_error(error);
     let stopped = ClusterStop::new(Arc::clone(&state)).read().await;
     let nodes = live_nodes(&*state).await.map_err(|error| failed(&error))?;
+    let clocks = connection.node_clocks(&nodes).await;
+    let clocks = clocks.map_err(cluster_error)?;
     let writers = open_writers(&*state)
         .await
         .map_err(|error| failed(&error))?;
@@ -72,6 +91,11 @@ pub(super) async fn run(globals: &GlobalOptions, args: &ClusterStatusArgs) -> Co
         .map_err(|error| mimir::deployments::deployment_error(&error))?;
     let in_force = deployments
         .in_force()
+        .await
+        .map_err(|error| mimir::deployments::deployment_error(&error))?;
+    let bundles = TeamBundles::new(Arc::clone(&state), ComponentStore::new(connection.clone()));
+    let bundles = bundles
+        .list()
         .await
         .map_err(|error| mimir::deployments::deployment_error(&error))?;
     let mut in_force: BTreeMap<String, DeploymentInForce> = in_force.into_iter().collect();
@@ -86,6 +110,10 @@ pub(super) async fn run(globals: &GlobalOptions, args: &ClusterStatusArgs) -> Co
             .into_iter()
             .map(|entry| ListedNode {
                 deployment: in_force.remove(&entry.id),
+                clock_skew_ms: clocks
+                    .iter()
+                    .find(|clock| clock.id == entry.id)
+                    .and_then(clock_skew_ms),
                 entry,
             })
             .collect(),
@@ -95,10 +123,17 @@ pub(super) async fn run(globals: &GlobalOptions, args: &ClusterStatusArgs) -> Co
                 workspace: deployment.manifest.workspace,
                 revision: deployment.revision,
                 published_by: deployment.manifest.published_by,
-                published_at: i64::try_from(deployment.manifest.published_at_ms)
-                    .ok()
-                    .and_then(|ms| Timestamp::from_millisecond(ms).ok()),
+                published_at: timestamp(deployment.manifest.published_at_ms),
                 files: deployment.manifest.files.len(),
+            })
+            .collect(),
+        teams: bundles
+            .into_iter()
+            .map(|bundle| ListedBundle {
+                org_id: bundle.org_id,
+                version: bundle.version,
+                published_by: bundle.published_by,
+                published_at: timestamp(bundle.published_at_ms),
             })
             .collect(),
         streams: connection.stream_status().await.map_err(cluster_error)?,
@@ -107,6 +142,10 @@ pub(super) async fn run(globals: &GlobalOptions, args: &ClusterStatusArgs) -> Co
         .printer()
         .print_result(&status, |out| status.print(out))?;
     Ok(ExitReason::Done)
+}
+
+fn timestamp(ms: u64) -> Option<Timestamp> {
+    Timestamp::from_millisecond(i64::try_from(ms).ok()?).ok()
 }
 
 impl ClusterStatus {
@@ -123,6 +162,12 @@ impl ClusterStatus {
         if !self.deployments.is_empty() {
             writeln!(out, "{}", headings("deployments", self.deployments.len()))?;
             let rows = self.deployments.iter().map(ListedDeployment::cells);
+            print_rows(out, &rows.collect::<Vec<_>>())?;
+        }
+        if !self.teams.is_empty() {
+            let heading = headings("bundles of teams", self.teams.len());
+            writeln!(out, "{heading}")?;
+            let rows = self.teams.iter().map(ListedBundle::cells);
             print_rows(out, &rows.collect::<Vec<_>>())?;
         }
         writeln!(out, "{}", headings("streams", self.streams.len()))?;
@@ -144,17 +189,9 @@ impl ClusterStatus {
         problems.extend(missing_streams(&self.streams));
         problems.extend(self.streams.iter().filter_map(stream_problem));
         for node in &self.nodes {
-            let error = node
-                .deployment
-                .as_ref()
-                .and_then(|used| used.error.as_deref());
-            problems.extend(error.map(|error| {
-                format!(
-                    "node {} does not use the newest deployment: {}",
-                    node.entry.id,
-                    visible(error)
-                )
-            }));
+            problems.extend(node.readiness_problem());
+            problems.extend(node.clock_problem());
+            problems.extend(node.problems(&self.teams));
         }
         problems.extend(self.workspace_problems());
         for writer in &self.writers_without_node {
@@ -231,7 +268,101 @@ fn shown_revision(revision: Option<StateRevision>) -> String {
     )
 }
 
+fn shown_teams(used: &DeploymentInForce) -> String {
+    let teams = used.teams.iter().map(|(org_id, team)| {
+        let version = team.version;
+        let version = version.map_or_else(|| "none".to_owned(), |version| version.to_string());
+        format!("team {} {version}", visible(org_id))
+    });
+    teams.collect::<Vec<_>>().join(", ")
+}
+
+impl ListedBundle {
+    fn cells(&self) -> Vec<String> {
+        let at = self.published_at;
+        vec![
+            visible(&self.org_id),
+            format!("version {}", self.version),
+            at.map_or_else(String::new, |at| format!("{at:.0}")),
+            format!("by {}", visible(&self.published_by)),
+        ]
+    }
+}
+
 impl ListedNode {
+    /// Returns whether the node takes calls.
+    fn readiness(&self) -> &'static str {
+        if self.entry.draining {
+            "draining"
+        } else if self.entry.ready && self.entry.not_ready.is_empty() {
+            "ready"
+        } else {
+            "not ready"
+        }
+    }
+
+    /// Returns the reasons why the node takes no calls, except that it is about to end.
+    fn readiness_problem(&self) -> Option<String> {
+        if self.readiness() != "not ready" {
+            return None;
+        }
+        let reasons = match &*self.entry.not_ready {
+            [] => "the audit log cannot be written".to_owned(),
+            reasons => visible(&reasons.join(", ")),
+        };
+        Some(format!("node {} is not ready: {reasons}", self.entry.id))
+    }
+
+    /// Returns the message about a clock that differs.
+    fn clock_problem(&self) -> Option<String> {
+        let skew = self
+            .clock_skew_ms
+            .filter(|skew| skew.unsigned_abs() > SKEW_MAX_MS)?;
+        let direction = if skew > 0 { "ahead of" } else { "behind" };
+        let seconds = skew.unsigned_abs() as f64 / 1000.0;
+        Some(format!(
+            "the clock of node {} on {} is {seconds:.1} s {direction} that of the NATS server, so limits per minute and \
+             the times of the audit log are wrong: synchronize the clocks",
+            self.entry.id,
+            visible(&self.entry.host)
+        ))
+    }
+
+    /// Returns what needs attention about the settings that the node uses.
+    fn problems(&self, published: &[ListedBundle]) -> Vec<String> {
+        let id = &self.entry.id;
+        let Some(used) = &self.deployment else {
+            return Vec::new();
+        };
+        let mut problems = Vec::new();
+        if let Some(error) = &used.error {
+            let error = visible(error);
+            problems.push(format!(
+                "node {id} does not use the newest deployment: {error}"
+            ));
+        }
+        if !used.needs_restart.is_empty() {
+            let keys = visible(&used.needs_restart.join(", "));
+            problems.push(format!(
+                "node {id} needs a restart to use the changes of: {keys}"
+            ));
+        }
+        for (org_id, team) in &used.teams {
+            let newest = published.iter().find(|bundle| bundle.org_id == *org_id);
+            let is_older = newest.is_some_and(|newest| team.version < Some(newest.version));
+            let why = match &team.error {
+                Some(error) => visible(error),
+                None if is_older => "it is put in force within seconds".to_owned(),
+                None => continue,
+            };
+            problems.push(format!(
+                "node {id} does not use the newest bundle of the team {}: {why}",
+                visible(org_id)
+            ));
+        }
+        problems
+    }
+
     fn cells(&self) -> Vec<String> {
         let entry = &self.entry;
         let workspace = entry.workspace.as_ref();
@@ -251,8 +382,9 @@ impl ListedNode {
             workspace.map_or_else(String::new, |workspace| visible(&workspace.name)),
             calls,
             deployment.map_or_else(String::new, |used| shown_revision(used.revision)),
+            deployment.map_or_else(String::new, shown_teams),
             labels.join(", "),
-            if entry.draining { "draining" } else { "" }.to_owned(),
+            self.readiness().to_owned(),
         ]
     }
 }
@@ -269,6 +401,17 @@ impl ListedDeployment {
             format!("by {}", visible(&self.published_by)),
         ]
     }
+}
+
+/// Returns the difference of a node's clock to that of the NATS server, positive if it is ahead.
+fn clock_skew_ms(clock: &NodeClock) -> Option<i64> {
+    if clock.node_ms == 0 {
+        return None;
+    }
+    let server: Timestamp = clock.server_time.parse().ok()?;
+    i64::try_from(clock.node_ms)
+        .ok()?
+        .checked_sub(server.as_millisecond())
 }
 
 /// Returns the used share of a stream's maximum size, in percent.
@@ -350,6 +493,59 @@ mod tests {
             String::from_utf8(out).unwrap(),
             "  a    worker  x\n  bcd  front\n"
         );
+    }
+
+    fn node(change: impl FnOnce(&mut NodeEntry)) -> ListedNode {
+        let entry = r#"{"id": "n1", "role": "worker", "host": "h", "started": 1}"#;
+        let mut entry: NodeEntry = serde_json::from_str(entry).unwrap();
+        change(&mut entry);
+        ListedNode {
+            entry,
+            clock_skew_ms: None,
+            deployment: None,
+        }
+    }
+
+    #[test]
+    fn cluster_status_shows_whether_nodes_are_ready() {
+        assert_eq!(node(|_| {}).readiness(), "ready");
+        assert_eq!(node(|_| {}).readiness_problem(), None);
+        let draining = node(|entry| entry.draining = true);
+        assert_eq!(draining.readiness(), "draining");
+        let waiting = node(|entry| entry.not_ready = vec!["no worker is running".to_owned()]);
+        assert_eq!(waiting.readiness(), "not ready");
+        let problem = waiting.readiness_problem().unwrap();
+        assert!(problem.contains("no worker is running"), "{problem}");
+        let full = node(|entry| entry.ready = false).readiness_problem();
+        assert!(full.unwrap().contains("audit log"));
+    }
+
+    #[test]
+    fn cluster_status_warns_of_clocks_that_differ_by_more_than_a_second() {
+        let skew = |node_ms, server_time: &str| {
+            clock_skew_ms(&NodeClock {
+                id: "n1".to_owned(),
+                node_ms,
+                server_time: server_time.to_owned(),
+            })
+        };
+        let server = "1970-01-01T00:00:10.5Z";
+        assert_eq!(skew(10_500, server), Some(0));
+        assert_eq!(skew(12_501, server), Some(2001));
+        assert_eq!(skew(8_000, server), Some(-2500));
+        assert_eq!(skew(0, server), None);
+        assert_eq!(skew(1, ""), None);
+        for (ms, part) in [
+            (1001, Some("1.0 s ahead of")),
+            (-2500, Some("2.5 s behind")),
+            (999, None),
+        ] {
+            let mut listed = node(|_| {});
+            listed.clock_skew_ms = Some(ms);
+            let problem = listed.clock_problem();
+            assert_eq!(problem.is_some(), part.is_some(), "{problem:?}");
+            assert!(part.is_none_or(|part| problem.unwrap().contains(part)));
+        }
     }
 
     #[test]

@@ -1,24 +1,29 @@
 //! `mimir skills trust`.
 
 use std::collections::BTreeSet;
+use std::time::SystemTime;
 
 use mimir_core::ToolError;
+use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::text::{bytes, visible};
 use serde_json::json;
 
 use crate::args::{GlobalOptions, SkillsTrustArgs};
+use crate::commands::approvals::ClusterApprovals;
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::note;
 use crate::terminal;
 use mimir::setup::HostSetup;
 use mimir::skills::{FoundSkill, SkillContent, SkillState};
 
-use super::{disabled_line, origin_lines, record};
+use super::{disabled_line, in_cluster, origin_lines, record};
 
 /// Accepts the instructions of a skill as the user's own, and grants what it requests, after the user has confirmed it.
-pub fn run(globals: &GlobalOptions, args: &SkillsTrustArgs) -> CommandResult {
+pub async fn run(globals: &GlobalOptions, args: &SkillsTrustArgs) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
+    // Before the question, so that it is not asked in vain.
+    let cluster = ClusterApprovals::find(&setup, &args.scope).await?;
     let library = setup.skills();
     let skill = library.find(&args.name)?;
     if skill.state == SkillState::Team {
@@ -70,9 +75,15 @@ pub fn run(globals: &GlobalOptions, args: &SkillsTrustArgs) -> CommandResult {
         pin.allowed_tools.join(" ")
     );
     record(&setup, &pin.folder, &detail);
+    if let Some(cluster) = &cluster {
+        cluster.set_skill(&args.name, Some(pin.clone())).await?;
+        let event = AuditEvent::new(EventKind::ConfigChange, SystemTime::now());
+        let event = event.with_subject(&format!("skill {}", args.name));
+        cluster.record(&event.with_detail(&detail)).await;
+    }
     printer.print_done(
         &json!({ "trusted": args.name, "digest": digest, "allowedTools": pin.allowed_tools }),
-        format_args!("trusted {}", args.name),
+        format_args!("trusted {}{}", args.name, in_cluster(cluster.as_ref())),
     )?;
     if let Some(line) = disabled_line(&setup).filter(|_| !printer.is_json()) {
         note(line);
