@@ -10,9 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use mimir_core::RequestId;
-use mimir_core::call_monitor::{
-    CallMonitor, CallReport, LiveCallEvent, LiveProcess, RunningCalls,
-};
+use mimir_core::call_monitor::{CallMonitor, CallReport, LiveCallEvent, LiveProcess, RunningCalls};
 use parking_lot::{Condvar, Mutex};
 
 use super::hub::{LiveCallHub, LiveCallSource};

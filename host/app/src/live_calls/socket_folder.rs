@@ -124,7 +124,9 @@ impl SocketFolder {
         let shown = mimir_core::text::visible(&path.display().to_string());
         Err(io::Error::new(
             io::ErrorKind::InvalidFilename,
-            format!("{shown} is too long for a socket: expected at most {MAX_PATH} bytes; set MIMIR_CONFIG_DIR to a shorter path"),
+            format!(
+                "{shown} is too long for a socket: expected at most {MAX_PATH} bytes; set MIMIR_CONFIG_DIR to a shorter path"
+            ),
         ))
     }
 }
@@ -159,4 +161,3 @@ pub(super) fn other_user() -> io::Error {
         "the process at the other end of the socket belongs to another user",
     )
 }
-

@@ -27,11 +27,7 @@ pub struct LiveCallPublisher(std::convert::Infallible);
 
 impl LiveCallPublisher {
     /// Fails: consoles cannot be opened on this platform.
-    pub fn start(
-        _: &UserDirs,
-        _: Arc<RunningCalls>,
-        _: Option<LiveCallHub>,
-    ) -> io::Result<Self> {
+    pub fn start(_: &UserDirs, _: Arc<RunningCalls>, _: Option<LiveCallHub>) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }
