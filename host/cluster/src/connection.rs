@@ -31,6 +31,10 @@ const LOST_AFTER: Duration = Duration::from_secs(2);
 /// Longest pause between attempts to connect again.
 const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(1);
 
+/// Time after which a slow start of the servers is reported, and the pause between two attempts to connect.
+const DELAY_NOTICE: Duration = Duration::from_secs(1);
+const CONNECT_RETRY: Duration = Duration::from_millis(250);
+
 /// Error of the connection to the cluster.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ClusterError {
@@ -61,6 +65,22 @@ pub enum ClusterError {
         /// The cause.
         text: String,
     },
+}
+
+/// A failed attempt to connect.
+struct ConnectFailure {
+    error: ClusterError,
+    /// True if the servers may be about to start.
+    is_temporary: bool,
+}
+
+impl From<ClusterError> for ConnectFailure {
+    fn from(error: ClusterError) -> Self {
+        Self {
+            error,
+            is_temporary: false,
+        }
+    }
 }
 
 /// A subject that the key of this process may not use.
@@ -117,13 +137,43 @@ struct ConnectionEvents {
 impl ClusterConnection {
     /// Connects to the cluster. Once connected, a lost connection is made again for as long as the process runs.
     pub async fn connect(options: ConnectionOptions) -> Result<Self, ClusterError> {
+        Self::try_connect(options)
+            .await
+            .map_err(|failure| failure.error)
+    }
+
+    /// Connects like [`Self::connect`], and waits at most `timeout` for servers that are about to start. `on_delay` is
+    /// called once if that takes long.
+    pub async fn connect_when_started(
+        options: ConnectionOptions,
+        timeout: Duration,
+        on_delay: impl FnOnce(),
+    ) -> Result<Self, ClusterError> {
+        let began = Instant::now();
+        let mut on_delay = Some(on_delay);
+        loop {
+            match Self::try_connect(options.clone()).await {
+                Err(failure) if failure.is_temporary && began.elapsed() < timeout => {}
+                result => return result.map_err(|failure| failure.error),
+            }
+            if let Some(on_delay) = on_delay.take_if(|_| began.elapsed() >= DELAY_NOTICE) {
+                on_delay();
+            }
+            tokio::time::sleep(CONNECT_RETRY).await;
+        }
+    }
+
+    async fn try_connect(options: ConnectionOptions) -> Result<Self, ConnectFailure> {
         let checked = options.check()?;
         let (started, is_started) = tokio::sync::oneshot::channel();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let servers = checked.servers.join(",");
-        let failed = |text: String| ClusterError::Connect {
-            servers: servers.clone(),
-            text,
+        let failed = |text: String| ConnectFailure {
+            error: ClusterError::Connect {
+                servers: servers.clone(),
+                text,
+            },
+            is_temporary: false,
         };
         let events = ConnectionEvents {
             violations: broadcast::Sender::new(256),
@@ -140,12 +190,12 @@ impl ClusterConnection {
                     .build();
                 let runtime = match runtime {
                     Ok(runtime) => runtime,
-                    Err(error) => return drop(started.send(Err(error.to_string()))),
+                    Err(error) => return drop(started.send(Err((error.to_string(), false)))),
                 };
                 runtime.block_on(async {
                     let client = connect_client(&checked, thread_events);
                     let client = tokio::time::timeout(CONNECT_TIMEOUT, client).await;
-                    let client = client.unwrap_or_else(|_| Err("no answer".to_owned()));
+                    let client = client.unwrap_or_else(|_| Err(("no answer".to_owned(), true)));
                     let handle = tokio::runtime::Handle::current();
                     let _ = started.send(client.map(|client| (client, handle)));
                     let _ = stopped.await;
@@ -154,7 +204,10 @@ impl ClusterConnection {
         spawned.map_err(|error| failed(error.to_string()))?;
         let connected = is_started.await;
         let connected = connected.map_err(|_| failed("the connection was closed".to_owned()))?;
-        let (client, runtime) = connected.map_err(failed)?;
+        let (client, runtime) = connected.map_err(|(text, is_temporary)| ConnectFailure {
+            is_temporary,
+            ..failed(text)
+        })?;
         let jetstream = jetstream::context::ContextBuilder::new()
             .timeout(ACCESS_TIMEOUT)
             .ack_timeout(ACCESS_TIMEOUT)
@@ -273,10 +326,11 @@ impl ClusterConnection {
     }
 }
 
+/// Connects a client. An error has a text, and whether another attempt may have success.
 async fn connect_client(
     options: &CheckedOptions,
     events: ConnectionEvents,
-) -> Result<async_nats::Client, String> {
+) -> Result<async_nats::Client, (String, bool)> {
     let mut nats = async_nats::ConnectOptions::new()
         .name("mimir")
         .connection_timeout(ACCESS_TIMEOUT)
@@ -306,19 +360,24 @@ async fn connect_client(
         nats = nats.require_tls(true);
     }
     let client = nats.connect(options.servers.clone()).await;
-    let client = client.map_err(|error| connect_error(&error))?;
+    let client = client.map_err(|error| {
+        use async_nats::ConnectErrorKind::{Io, TimedOut};
+        let text = connect_error(&error);
+        let is_temporary = matches!(error.kind(), Io | TimedOut) && !text.contains("certificate");
+        (text, is_temporary)
+    })?;
     let server = client.server_info();
     if !client.is_server_compatible(2, 11, 0) {
-        return Err(format!(
+        let text = format!(
             "nats-server {} is too old: expected 2.11 or newer",
             server.version
-        ));
+        );
+        return Err((text, false));
     }
     if !server.jetstream {
-        return Err(
-            "JetStream is disabled: start nats-server with -js, or with the configuration that `mimir cluster init` writes"
-                .to_owned(),
-        );
+        let text = "JetStream is disabled: start nats-server with -js, or with the configuration that \
+                    `mimir cluster init` writes";
+        return Err((text.to_owned(), false));
     }
     Ok(client)
 }

@@ -107,6 +107,12 @@ pub struct NodeEntry {
     /// False while the node cannot write the audit log, so that it refuses calls.
     #[serde(default = "default_ready")]
     pub ready: bool,
+    /// The reasons why the node takes no calls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_ready: Vec<String>,
+    /// Time of the node's clock at the last renewal, in milliseconds since 1970.
+    #[serde(default)]
+    pub clock: u64,
     /// Digest of the tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<String>,
@@ -141,6 +147,8 @@ impl NodeEntry {
             in_flight: 0,
             draining: false,
             ready: true,
+            not_ready: Vec::new(),
+            clock: 0,
             tools: description.tools,
             recorded: 0,
         }

@@ -2,10 +2,11 @@
 
 use mimir_core::shared_state::{SharedState, SharedStateError, StateArea};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::connection::{ACCESS_TIMEOUT, ClusterConnection, ClusterError};
+use crate::names;
 use crate::node::{NodeEntry, node_keys, writer_keys};
 use crate::request::code;
 use crate::streams::{StreamAnswer, all_streams};
@@ -28,6 +29,17 @@ pub async fn open_writers(state: &dyn SharedState) -> Result<Vec<String>, Shared
         .iter()
         .filter_map(|entry| entry.key.as_str().split_once('.'));
     Ok(names.map(|(_, name)| name.to_owned()).collect())
+}
+
+/// The clock of a node, compared with that of the NATS server that stores its entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeClock {
+    /// The id of the node.
+    pub id: String,
+    /// Time of the node's clock just before the entry was sent, in milliseconds since 1970.
+    pub node_ms: u64,
+    /// Time of the server's clock when the entry was stored, in RFC 3339.
+    pub server_time: String,
 }
 
 /// The state of a stream.
@@ -53,6 +65,32 @@ pub struct StreamStatus {
 }
 
 impl ClusterConnection {
+    /// Returns the clocks of nodes. A node that has ended meanwhile is left out.
+    pub async fn node_clocks(&self, nodes: &[NodeEntry]) -> Result<Vec<NodeClock>, ClusterError> {
+        let stream = names::bucket_stream(StateArea::Nodes);
+        let mut clocks = Vec::new();
+        for node in nodes {
+            let key = NodeEntry::key(&node.id);
+            let subject = names::state_subject(StateArea::Nodes, key.as_str());
+            let deadline = Instant::now() + ACCESS_TIMEOUT;
+            let query = json!({ "last_by_subj": subject });
+            let message = self.read_message(&stream, &query, deadline).await;
+            let Some(message) = message.map_err(|error| self.error(error))? else {
+                continue;
+            };
+            let payload = message.payload().unwrap_or_default();
+            let Ok(entry) = serde_json::from_slice::<NodeEntry>(&payload) else {
+                continue;
+            };
+            clocks.push(NodeClock {
+                id: entry.id,
+                node_ms: entry.clock,
+                server_time: message.time,
+            });
+        }
+        Ok(clocks)
+    }
+
     /// Returns the state of all streams of the cluster.
     pub async fn stream_status(&self) -> Result<Vec<StreamStatus>, ClusterError> {
         let mut streams = Vec::new();

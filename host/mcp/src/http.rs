@@ -38,12 +38,14 @@ mod request_body;
 mod request_guard;
 mod session_manager;
 mod session_table;
+mod status_endpoint;
 
 pub use identity::{IdentityOptions, is_user_id};
 pub use login_pages::{LoginRecorder, UserLogin, UserLoginOutcome};
 pub use readiness::ReadinessCheck;
 pub(crate) use replicas::{PipelineSessionId, SealPurpose, SealedCall};
 pub use replicas::{ReplicaSet, SealingKeyError};
+pub use status_endpoint::StatusEndpoint;
 
 use identity::{IdentityVerifier, TokenRejection};
 use leased_body::bind_to_session;

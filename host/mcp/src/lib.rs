@@ -29,7 +29,7 @@ pub use catalogue::{TOOL_META, definition};
 pub use elicitation::random_token;
 pub use http::{
     HttpOptions, HttpService, IdentityOptions, LoginRecorder, ReadinessCheck, ReplicaSet,
-    SealingKeyError, UserLogin, UserLoginOutcome, is_user_id,
+    SealingKeyError, StatusEndpoint, UserLogin, UserLoginOutcome, is_user_id,
 };
 pub use metrics::{MetricFamily, MetricKind, MetricLabel, MetricSample, MetricSource, MetricValue};
 pub use result::OUTCOME_META;

@@ -145,18 +145,16 @@ impl ServerMetrics {
         let help = "Calls that are running or waiting.";
         text.write_gauge("mimir_calls_under_way", help, active_calls);
         text.write_gauge("mimir_sessions", "Open sessions.", sessions);
-        for family in others {
-            text.write_family(family.name, family.kind.as_str(), family.help);
-            for sample in &family.samples {
-                text.write_metric(family.name, sample);
-            }
-        }
-        if let Some(bytes) = resident_memory() {
-            let help = "Resident memory of this process.";
-            text.write_gauge("process_resident_memory_bytes", help, bytes);
-        }
+        text.write_families(others);
         text.0
     }
+}
+
+/// Renders these metrics as text, and those of the process.
+pub(crate) fn render_families(families: &[MetricFamily]) -> String {
+    let mut text = MetricsText::default();
+    text.write_families(families);
+    text.0
 }
 
 /// Metrics in the text format.
@@ -204,6 +202,20 @@ impl MetricsText {
                 self.write_sample(&format!("{name}_sum"), &labels, sum);
                 self.write_sample(&format!("{name}_count"), &labels, total);
             }
+        }
+    }
+
+    /// Writes metrics, and those of the process.
+    fn write_families(&mut self, families: &[MetricFamily]) {
+        for family in families {
+            self.write_family(family.name, family.kind.as_str(), family.help);
+            for sample in &family.samples {
+                self.write_metric(family.name, sample);
+            }
+        }
+        if let Some(bytes) = resident_memory() {
+            let help = "Resident memory of this process.";
+            self.write_gauge("process_resident_memory_bytes", help, bytes);
         }
     }
 

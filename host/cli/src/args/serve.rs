@@ -76,7 +76,7 @@ fn secret_reference(text: &str) -> Result<String, String> {
 
 /// Parses an address. `8808` and `localhost:8808` mean the loopback address; anything else is an IP address and a
 /// port.
-fn address(text: &str) -> Result<SocketAddr, String> {
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     let port = text.strip_prefix("localhost:").unwrap_or(text);
     if let Ok(port) = port.parse::<u16>() {
         return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));

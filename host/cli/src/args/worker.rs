@@ -1,5 +1,6 @@
 //! Arguments of `mimir worker`, and of servers in a cluster.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
@@ -24,6 +25,9 @@ pub struct WorkerArgs {
     /// Maximum number of calls that run at a time [default: 4 for each CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub capacity: Option<u32>,
+    /// Serve /healthz, /readyz and /metrics over HTTP on this address: PORT (this machine only), or IP:PORT
+    #[arg(long, value_name = "ADDR", value_parser = super::serve::address)]
+    pub http_status: Option<SocketAddr>,
     /// Seconds that running calls have to end after SIGTERM
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     pub drain_timeout: Duration,

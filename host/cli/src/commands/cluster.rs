@@ -1,6 +1,7 @@
 //! `mimir cluster`.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use mimir_core::ToolError;
 use mimir_core::text::visible;
@@ -9,13 +10,16 @@ use serde_json::json;
 use crate::args::{ClusterCommand, ClusterInitArgs, ClusterSetupArgs, GlobalOptions};
 use crate::exit::{CommandFailure, CommandResult};
 use crate::output::note;
-use mimir::cluster::{self, cluster_error};
+use mimir::cluster::cluster_error;
 use mimir::file_error::file_error;
 use mimir::private_files::{self, FileReaders};
-use mimir_cluster::{ClusterFile, InitOptions, cluster_files};
+use mimir_cluster::{ClusterConnection, ClusterFile, InitOptions, cluster_files};
 
 mod publish;
 mod status;
+
+/// Time for which `mimir cluster setup` waits for servers that start.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs a command of `mimir cluster`.
 pub async fn run(globals: &GlobalOptions, command: ClusterCommand) -> CommandResult {
@@ -116,11 +120,19 @@ fn write_files(folder: &Path, files: &[ClusterFile]) -> Result<(), ToolError> {
 
 /// Creates the streams of a cluster.
 async fn create_streams(globals: &GlobalOptions, args: &ClusterSetupArgs) -> CommandResult {
-    let connection = cluster::connect(args.cluster.require_connection()?).await?;
-    let streams = connection
-        .create_streams(args.replicas.map(usize::from))
-        .await
-        .map_err(cluster_error)?;
+    let options = args.cluster.require_connection()?;
+    let waiting = format!(
+        "waiting at most {} s for the NATS servers {}: they may be starting",
+        START_TIMEOUT.as_secs(),
+        visible(&options.servers)
+    );
+    let connection =
+        ClusterConnection::connect_when_started(options, START_TIMEOUT, || note(&waiting));
+    let connection = connection.await.map_err(cluster_error)?;
+    let replicas = args.replicas.map(usize::from);
+    let streams =
+        connection.create_streams_when_started(replicas, START_TIMEOUT, || note(&waiting));
+    let streams = streams.await.map_err(cluster_error)?;
     if let Some(gib) = args.audit_size {
         let enlarged = connection.enlarge_audit_log(u64::from(gib) << 30).await;
         enlarged.map_err(cluster_error)?;

@@ -120,6 +120,34 @@ fn audit_log_of_a_cluster_is_verified_shown_and_exported() {
     assert!(code == 1 && out.contains("changed"), "{out}");
     let (code, _, error) = run(home, &["audit", "verify", "missing.jsonl"]);
     assert!(code != 0 && error.contains("missing.jsonl"), "{error}");
+    // Nothing is removed that is newer, or whose files were changed.
+    let remove = |folder: &str, time: &str| {
+        audit(
+            home,
+            &url,
+            &["export", "--out", folder, "--remove-before", time],
+        )
+    };
+    let (code, out, error) = remove(out_option, "1h");
+    assert_eq!(code, 0, "{error}");
+    assert!(out.contains("no older messages"), "{out}");
+    let fresh = home.join("fresh");
+    let fresh = fresh.to_str().unwrap();
+    let (code, out, error) = remove(fresh, "2999-01-01");
+    assert_eq!(code, 0, "{error}");
+    assert!(
+        out.contains("15 new lines") && out.contains("Removed "),
+        "{out}"
+    );
+    let (code, out, _) = audit(home, &url, &["verify", "--head", &head[..20]]);
+    assert!(
+        code == 0 && out.contains("were exported and removed"),
+        "{out}"
+    );
+    let (_, out, _) = audit(home, &url, &["show", "--event", "pruned"]);
+    assert!(out.contains("mimir.retention"), "{out}");
+    let (code, _, error) = remove(fresh, "tomorrow");
+    assert!(code == 2 && error.contains("2026-01-31"), "{error}");
     runtime.block_on(node.shut_down());
 }
 

@@ -19,6 +19,7 @@ use crate::audit::line_queue::{LineQueue, LineWaiter, QueuedLine};
 use crate::audit::stream::AuditStream;
 use crate::audit::writer::{AuditWriterTask, recovery_line};
 use crate::audit::{ClosedWriter, ClusterAuditError, ClusterAuditSink, RecordedCall};
+use crate::clock::now_ms;
 use crate::connection::{ClusterConnection, ClusterError};
 use crate::ids::random_hex;
 use crate::state::NatsState;
@@ -93,6 +94,9 @@ impl NodeIncarnation {
     }
 }
 
+/// Returns the reasons why a process takes no calls.
+type ReadinessSource = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
+
 /// The parts of a node that its tasks share.
 pub(crate) struct NodeParts {
     pub(crate) state: SharedStateHandle,
@@ -102,6 +106,7 @@ pub(crate) struct NodeParts {
     incarnation: Mutex<Arc<NodeIncarnation>>,
     in_flight: AtomicU32,
     draining: AtomicBool,
+    readiness: Mutex<Option<ReadinessSource>>,
     /// The time at which the lease was renewed last.
     renewed: Mutex<Option<Instant>>,
     /// Stream sequence of the last line of this node's writer.
@@ -126,6 +131,7 @@ impl NodeParts {
             incarnation: Mutex::new(Arc::new(NodeIncarnation::new(None)?)),
             in_flight: AtomicU32::new(0),
             draining: AtomicBool::new(false),
+            readiness: Mutex::default(),
             renewed: Mutex::default(),
             recorded: AtomicU64::new(0),
             renew: Notify::new(),
@@ -169,6 +175,9 @@ impl NodeParts {
         entry.in_flight = self.in_flight.load(Ordering::Relaxed);
         entry.draining = self.draining.load(Ordering::Relaxed);
         entry.ready = is_ready;
+        let readiness = self.readiness.lock().clone();
+        entry.not_ready = readiness.map_or_else(Vec::new, |reasons| reasons());
+        entry.clock = now_ms();
         entry.recorded = self.recorded.load(Ordering::Relaxed);
         serde_json::to_vec(&entry).unwrap_or_default()
     }
@@ -349,6 +358,18 @@ impl ClusterNode {
     /// Sets the number of running calls; others see it at the next renewal, within a second.
     pub fn set_in_flight(&self, calls: u32) {
         self.0.parts.in_flight.store(calls, Ordering::Relaxed);
+    }
+
+    /// Returns the number of running calls.
+    pub fn in_flight(&self) -> u32 {
+        self.0.parts.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Sets the source of the reasons why the node takes no calls, for people. It is called at each renewal, so it must not
+    /// block.
+    pub fn report_readiness(&self, reasons: impl Fn() -> Vec<String> + Send + Sync + 'static) {
+        *self.0.parts.readiness.lock() = Some(Arc::new(reasons));
+        self.0.parts.renew.notify_one();
     }
 
     /// Sets whether the node takes no further calls; others see it at once.

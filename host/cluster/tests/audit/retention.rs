@@ -40,17 +40,18 @@ impl Admin {
     }
 
     async fn verify(&self, noted: Option<&str>) -> ClusterVerifyReport {
-        self.log.verify(&self.state, noted).await.unwrap()
+        let report = self.log.verify(&self.state, noted).await;
+        report.expect("the log is readable")
     }
 }
 
 fn verify_files(folder: &Path) -> u64 {
     let mut lines = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
         if path.extension().is_some_and(|end| end == "jsonl") {
-            let snapshot = AuditLog::at(&path).snapshot().unwrap();
-            let report = mimir_audit::verify_exported(&snapshot).unwrap();
+            let snapshot = AuditLog::at(&path).snapshot().expect("a file");
+            let report = mimir_audit::verify_exported(&snapshot).expect("a log");
             assert!(report.ok, "{path:?}: {report:?}");
             lines += report.lines;
         }

@@ -41,6 +41,11 @@ impl ReadinessCheck {
             check: Arc::new(check),
         }
     }
+
+    /// Returns the reason why the condition is not met.
+    pub fn reason(&self) -> Option<&'static str> {
+        (self.check)().err()
+    }
 }
 
 /// All conditions, and whether the server is about to end.
