@@ -25,6 +25,7 @@ mod code;
 mod code_calls;
 // `mimir serve --pool` and `mimir worker`, with a NATS server.
 #[cfg(unix)]
+mod cluster_status;
 mod cluster_workers;
 mod code_search;
 // Compiling a component is limited in size, time and memory, and ends with the call that needs it.
