@@ -10,6 +10,7 @@ mod clients;
 mod discovery;
 mod faults;
 mod identity;
+mod kept_tasks;
 mod kit;
 mod lists;
 mod logins;

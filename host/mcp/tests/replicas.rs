@@ -10,6 +10,7 @@ use http::{Method, Request, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use mimir_core::Tool;
+use mimir_core::background_calls::BackgroundCalls;
 use mimir_core::memory_state::MemoryState;
 use mimir_mcp::{HttpOptions, HttpService, ReadinessCheck, ReplicaSet};
 use parking_lot::Mutex;
@@ -26,16 +27,16 @@ use crate::web::{Answer, LEGACY, MODERN, message, send};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One of several servers.
-struct Replica {
-    http: HttpService,
-    server: TestServer,
+pub struct Replica {
+    pub http: HttpService,
+    pub server: TestServer,
     peer: Arc<NetworkPeer>,
 }
 
 /// Servers with the same tools, and what they share.
-struct Deployment {
-    replicas: Vec<Replica>,
-    network: Arc<Network>,
+pub struct Deployment {
+    pub replicas: Vec<Replica>,
+    pub network: Arc<Network>,
     state: Arc<MemoryState>,
 }
 
@@ -43,6 +44,14 @@ const NODES: [&str; 3] = ["a", "b", "c"];
 
 impl Deployment {
     async fn start(tools: impl Fn() -> Vec<Tool>) -> Self {
+        Self::start_with(tools, None).await
+    }
+
+    /// Starts servers whose tasks become background calls, if there are any.
+    pub async fn start_with(
+        tools: impl Fn() -> Vec<Tool>,
+        background: Option<Arc<dyn BackgroundCalls>>,
+    ) -> Self {
         let network = Arc::<Network>::default();
         let state = Arc::<MemoryState>::default();
         let mut replicas = Vec::new();
@@ -50,9 +59,13 @@ impl Deployment {
             let peer = network.join(node);
             let shared = Arc::clone(&state) as Arc<_>;
             let set = ReplicaSet::join(Arc::clone(&peer) as Arc<_>, shared);
+            let set = set.await.unwrap();
+            if let Some(background) = &background {
+                set.keep_tasks(Arc::clone(background));
+            }
             let server = TestServer::new(tools());
             let options = HttpOptions {
-                replicas: Some(set.await.unwrap()),
+                replicas: Some(set),
                 ..HttpOptions::default()
             };
             let http = server.server.http(options).unwrap();
@@ -65,7 +78,7 @@ impl Deployment {
         }
     }
 
-    fn http(&self, at: usize) -> &HttpService {
+    pub fn http(&self, at: usize) -> &HttpService {
         &self.replicas[at].http
     }
 }
@@ -378,7 +391,12 @@ fn careful_everywhere() -> (impl Fn() -> Vec<Tool>, Arc<AtomicUsize>) {
 }
 
 /// Sends a request of the protocol without sessions.
-async fn request(http: &HttpService, method: &str, params: Value, capabilities: Value) -> Value {
+pub async fn request(
+    http: &HttpService,
+    method: &str,
+    params: Value,
+    capabilities: Value,
+) -> Value {
     let name = params["name"].as_str().unwrap_or_default().to_owned();
     let task = params["taskId"].as_str().unwrap_or_default().to_owned();
     let mut headers = vec![("mcp-protocol-version", MODERN), ("mcp-method", method)];
@@ -461,11 +479,11 @@ async fn replicas_tell_that_the_pending_call_of_a_killed_one_did_not_run() {
     assert_eq!(runs.load(Ordering::SeqCst), 0);
 }
 
-fn task_capabilities() -> Value {
+pub fn task_capabilities() -> Value {
     json!({"extensions": {"io.modelcontextprotocol/tasks": {}}})
 }
 
-async fn task_request(http: &HttpService, method: &str, task: &Value) -> Value {
+pub async fn task_request(http: &HttpService, method: &str, task: &Value) -> Value {
     request(http, method, json!({ "taskId": task }), task_capabilities()).await
 }
 

@@ -6,15 +6,17 @@
 //!
 //! - a session is continued: the name contains the facts of the handshake. Of the live replicas, all choose the same one
 //!   to hold it from then on. Labels and approvals of the session are in the shared state of the pipeline.
-//! - a pending call or a task has ended with its replica. The client learns that, and whether the call may have run.
+//! - a pending call or a task has ended with its replica, unless it is a background call, which a worker ends: then any
+//!   replica knows its state. Else the client learns that it has ended, and whether it may have run.
 //!
 //! Out of scope: how messages reach another replica, which is a port ([`PeerMessages`]).
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use mimir_core::RequestId;
+use mimir_core::background_calls::BackgroundCalls;
 use mimir_core::peer_messages::{PeerError, PeerMessages, PeerReply};
 use mimir_core::shared_state::{SharedStateError, SharedStateHandle, StateArea, StateKey};
 use parking_lot::Mutex;
@@ -58,6 +60,8 @@ pub struct ReplicaSet {
     keys: SealingKeys,
     /// Replicas that could not be reached.
     gone: Mutex<HashMap<String, Instant>>,
+    /// The tasks that outlive their replica.
+    background: OnceLock<Arc<dyn BackgroundCalls>>,
 }
 
 /// The id of the pipeline session of a request, for sessions that several replicas may hold.
@@ -74,7 +78,19 @@ impl ReplicaSet {
             peers,
             keys: SealingKeys::load(state).await?,
             gone: Mutex::default(),
+            background: OnceLock::new(),
         }))
+    }
+
+    /// Makes tasks background calls, so that they outlive their replica. Call it before the server over HTTP is created.
+    pub fn keep_tasks(&self, background: Arc<dyn BackgroundCalls>) {
+        // Called once, so the cell is empty.
+        let _ = self.background.set(background);
+    }
+
+    /// Returns the tasks that outlive their replica, if workers run the calls.
+    pub(crate) fn background(&self) -> Option<&Arc<dyn BackgroundCalls>> {
+        self.background.get()
     }
 
     /// Returns the id of the principal of all requests if users do not log in: the same at all replicas.

@@ -111,6 +111,7 @@ impl ServerHandler for ClientSession {
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
         self.task_state(&request.task_id, &context)
+            .await
             .map(GetTaskResult::new)
     }
 
@@ -127,7 +128,7 @@ impl ServerHandler for ClientSession {
         request: CancelTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.stop_task(&request.task_id, &context)
+        self.stop_task(&request.task_id, &context).await
     }
 
     async fn set_level(

@@ -1,11 +1,12 @@
 //! Tasks: calls that go on after the response to their request, whose client asks for the result later. A call becomes
 //! a task when it takes longer than [`TASK_DELAY`] and its client supports tasks.
 //!
-//! A task has a name that cannot be guessed, and is visible only to the client that made the call.
+//! A task has a name that cannot be guessed, and is visible only to the client that made the call. If workers run the calls,
+//! a task outlives the server that made it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use mimir_core::outcome::json_len;
 use mimir_core::text::{prefix, visible};
@@ -23,11 +24,12 @@ use tokio::task::AbortHandle;
 
 use crate::client_observer::{CallUpdate, ClientQuestion};
 use crate::elicitation::PendingCallKey;
-use crate::http::{SealPurpose, SealedCall};
-use crate::result;
+use crate::http::SealPurpose;
 
 use super::tool_call::{RunningCall, approval_prompt, convert_outcome};
 use super::{ClientSession, ToolServer};
+
+mod kept_tasks;
 
 /// Time after which a call becomes a task.
 pub(super) const TASK_DELAY: Duration = Duration::from_millis(500);
@@ -223,7 +225,7 @@ impl TaskTable {
 
 impl ClientSession {
     /// Turns a running call into a task. Returns the call if too many tasks exist.
-    pub(super) fn make_task(
+    pub(super) async fn make_task(
         &self,
         call: RunningCall,
     ) -> Result<CreateTaskResult, Box<RunningCall>> {
@@ -235,36 +237,46 @@ impl ClientSession {
             return Err(Box::new(call));
         };
         let created = CreateTaskResult::new(stored.state.lock().task.clone());
+        let request_id = call.task.request_id().clone();
         let driver = tokio::spawn(drive(self.server.clone(), Arc::clone(&stored), call));
         stored.state.lock().driver = Some(driver.abort_handle());
+        // Before the client learns the name, so that it is valid at all servers.
+        let name = &created.task.task_id;
+        self.server.keep_task(name, &stored.key, &request_id).await;
         Ok(created)
     }
 
     /// Returns the state of a task.
-    pub(super) fn task_state(
+    pub(super) async fn task_state(
         &self,
         name: &str,
         context: &RequestContext<RoleServer>,
     ) -> Result<DetailedTask, ErrorData> {
         match self.find_task(name, context) {
             Ok(task) => Ok(task.detailed()),
-            Err(unknown) => {
-                let owner = self.pipeline_session(context);
-                let lost = self.server.lost_call(SealPurpose::Task, name, &owner);
-                lost.map(|call| lost_task(name, &call)).ok_or(unknown)
-            }
+            Err(unknown) => match self.find_lost_task(name, context) {
+                Some(lost) => self.server.lost_task_state(&lost).await,
+                None => Err(unknown),
+            },
         }
     }
 
     /// Stops a task. A task that has ended stays as it is.
-    pub(super) fn stop_task(
+    pub(super) async fn stop_task(
         &self,
         name: &str,
         context: &RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let task = self.find_task(name, context)?;
-        task.cancel();
-        Ok(())
+        match self.find_task(name, context) {
+            Ok(task) => {
+                task.cancel();
+                Ok(())
+            }
+            Err(unknown) => match self.find_lost_task(name, context) {
+                Some(lost) => self.server.stop_lost_task(&lost, unknown).await,
+                None => Err(unknown),
+            },
+        }
     }
 
     /// Delivers answers to the questions of a task. Answers to other questions are ignored.
@@ -274,7 +286,11 @@ impl ClientSession {
         answers: InputResponses,
         context: &RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let stored = self.find_task(name, context)?;
+        let stored = match self.find_task(name, context) {
+            Ok(stored) => stored,
+            Err(unknown) if self.find_lost_task(name, context).is_none() => return Err(unknown),
+            Err(_) => return Err(kept_tasks::no_questions()),
+        };
         let mut state = stored.state.lock();
         let (question, requests, mut responses) =
             match std::mem::replace(&mut state.phase, TaskPhase::Working) {
@@ -333,30 +349,6 @@ impl ClientSession {
     }
 }
 
-/// Returns the state of a task whose server has ended.
-fn lost_task(name: &str, call: &SealedCall) -> DetailedTask {
-    let created = timestamp(call.created_ms);
-    let mut task = Task::new(
-        name.to_owned(),
-        TaskStatus::Failed,
-        created,
-        current_timestamp(),
-    );
-    task.ttl_ms = Some(millis(RESULT_LIFETIME));
-    let error = approval_prompt::lost_call_error(call);
-    let result = result::error_result(&error);
-    let result = object(serde_json::to_value(result));
-    DetailedTask::new(task, TaskPayload::Completed { result })
-}
-
-/// Returns a time in milliseconds since 1970 as RFC 3339.
-fn timestamp(ms: u64) -> String {
-    let time = SystemTime::UNIX_EPOCH + Duration::from_millis(ms);
-    let time = mimir_core::audit::rfc3339(&time, serde_json::value::Serializer);
-    let time = time.ok().and_then(|time| Some(time.as_str()?.to_owned()));
-    time.unwrap_or_else(current_timestamp)
-}
-
 /// Waits for the call of a task, and stores its questions and its result in the task.
 async fn drive(server: ToolServer, stored: Arc<StoredTask>, call: RunningCall) {
     let RunningCall {
@@ -370,7 +362,11 @@ async fn drive(server: ToolServer, stored: Arc<StoredTask>, call: RunningCall) {
     let outcome = loop {
         tokio::select! {
             biased;
-            () = server.0.close_signal.closed() => return stored.set_phase(TaskPhase::Cancelled),
+            () = server.0.close_signal.closed() => {
+                // If a worker keeps the call, it goes on.
+                server.release_task(task.request_id());
+                return stored.set_phase(TaskPhase::Cancelled);
+            }
             outcome = task.outcome() => break outcome,
             () = stored.answered.notified(), if is_waiting => is_waiting = false,
             question = receivers.questions.recv(), if reads_questions && !is_waiting => {

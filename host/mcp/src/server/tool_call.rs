@@ -179,7 +179,7 @@ impl ClientSession {
                         task,
                         receivers,
                     };
-                    match self.make_task(running) {
+                    match self.make_task(running).await {
                         Ok(created) => return Ok(RequestOutcome::Task(Box::new(created))),
                         Err(running) => {
                             task_delay = None;
@@ -256,7 +256,8 @@ impl ClientSession {
         call.observer = Arc::new(observer);
         call.caller = Self::caller(context);
         let (server, guard) = (server.clone(), server.begin_call());
-        let task = CallTask::new(async move {
+        let request_id = call.context.request_id.clone();
+        let task = CallTask::new(request_id, async move {
             let _guard = guard;
             server.wait_for_tool(&call.tool).await;
             server.0.pipeline.call(call).await
