@@ -11,6 +11,7 @@ pub mod browser_check;
 pub mod call_switch;
 pub mod cluster;
 mod code_embeddings;
+pub mod console_listeners;
 pub mod conversations;
 pub mod deployments;
 pub mod file_error;

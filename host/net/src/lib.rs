@@ -44,6 +44,7 @@ mod authorized_request;
 mod body;
 mod client;
 mod connector;
+mod console_guard;
 mod decode;
 mod dial;
 mod error;
@@ -66,6 +67,7 @@ pub use authorize::{OutboundRequest, PolicyOnly, RequestAuthorizer, RequestPermi
 pub use body::ResponseBody;
 pub use client::HttpClient;
 pub use connector::SessionServerDialer;
+pub use console_guard::{ConsoleAddresses, set_console_addresses};
 pub use decode::unpack;
 pub use error::{Error, OversizedPart, RequestStage};
 pub use fetch::FetchedResponse;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use mimir_core::backend::BoxFuture;
 use mimir_core::network::{NetworkHost, NetworkPolicy, RequestTarget};
 
+use crate::console_guard::check_consoles;
 use crate::error::{Error, RequestStage};
 
 /// Resolves names. Not called for IP addresses, `localhost`, and names with addresses fixed in the settings.
@@ -58,7 +59,9 @@ pub(crate) async fn resolve_checked(
     let sockets = addresses
         .iter()
         .map(|ip| SocketAddr::new(ip.to_canonical(), port));
-    Ok(sockets.collect())
+    let sockets: Vec<SocketAddr> = sockets.collect();
+    check_consoles(target, &sockets)?;
+    Ok(sockets)
 }
 
 async fn lookup(
