@@ -20,6 +20,9 @@ for (const name of ['esbuild', 'preact', 'htm']) {
   if (version !== pinned[name]) throw new Error(`${name} is ${version}, and package.json pins ${pinned[name]}: run npm install`);
 }
 
+/** Code that writes HTML or evaluates text. */
+const WRITERS = /innerHTML|outerHTML|insertAdjacentHTML|document\.write|new Function|\beval\(/;
+
 /** Shortens templates: no indentation, no line ends between elements, no quotes around words, `<//>` for each end tag. */
 const shorten = (source) =>
   source
@@ -78,7 +81,6 @@ files.SHA256SUMS = Object.keys(files).map((name) => `${hash(files[name])}  ${nam
 const LIMIT = 132 * 1024;
 const size = Buffer.byteLength(files['console.js']) + Buffer.byteLength(files['console.css']);
 if (size > LIMIT) throw new Error(`the page is ${size} bytes; the limit is ${LIMIT}`);
-const WRITERS = /innerHTML|outerHTML|insertAdjacentHTML|document\.write|new Function|\beval\(/;
 for (const name of readdirSync(join(here, 'src'), { recursive: true }).filter((name) => name.endsWith('.js'))) {
   const found = new RegExp(WRITERS, 'i').exec(readFileSync(join(here, 'src', name), 'utf8'));
   if (found) throw new Error(`src/${name} must not write HTML or evaluate text: ${found[0]}`);

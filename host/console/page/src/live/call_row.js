@@ -1,14 +1,8 @@
 /** A call in the list. */
 import { html } from '../base/html.js';
-import { clock, duration, millis, oneLine, plural } from '../base/format.js';
+import { clock, duration, millis, oneLine } from '../base/format.js';
 import { Tag } from '../parts/controls.js';
 import { stateOf } from './live_calls.js';
-
-/** Returns what a screen reader says about a call. */
-export function rowLabel({ call }) {
-  const { word } = stateOf(call);
-  return `${oneLine(call.tool, 80)}, ${word}, ${oneLine(who(call), 60)}, ${plural(call.effectCount, 'effect')}`;
-}
 
 /** Returns who called: the client, or the user, or the process. */
 export const who = ({ client, user, process }) => client || user || process?.name || '';
@@ -39,7 +33,7 @@ export function CallRow({ row, onToggle }) {
       </span>
       <span class="cell-arguments"><span class="inline-foreign" translate="no">${progressOrArguments(call)}</span></span>
       <span class="cell-who"><span class="inline-foreign" translate="no">${oneLine(who(call), 40)}</span></span>
-      <span class="cell-effects right">${call.effectCount || ''}</span>
+      <span class="cell-effects right">${call.effectCount ? html`${call.effectCount}<span class="visually-hidden"> effects</span>` : ''}</span>
       <span class="cell-took right">${call.state === 'waiting' ? '' : duration(took(call))}</span>
       <span class="cell-time right faint">${clock(call.at)}</span>
     </div>

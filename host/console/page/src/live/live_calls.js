@@ -10,9 +10,6 @@ export const EFFECTS_MAX = 200;
 /** Characters of the arguments that the filter searches. */
 const SEARCHED = 2_000;
 
-/** Nested calls are shown at most this deep. */
-const DEPTH_MAX = 12;
-
 /** All live calls by id, in the order of their start. */
 export class LiveCalls {
   calls = new Map();
@@ -44,10 +41,10 @@ export class LiveCalls {
   applyAll(events, overlap = false) {
     if (!overlap) return events.forEach((event) => this.apply(event));
     const outputs = new Map();
-    for (const { kind, id, text } of events) if (kind === 'output') outputs.set(id, (outputs.get(id) ?? '') + text);
+    for (const { kind, id, text } of events) if (kind === 'output' && typeof text === 'string') outputs.set(id, (outputs.get(id) ?? '') + text);
     const skips = new Map([...outputs].map(([id, text]) => [id, this.calls.get(id)?.output.overlap(text) ?? 0]));
     for (const event of events) {
-      if (event.kind === 'output') {
+      if (event.kind === 'output' && typeof event.text === 'string') {
         const skip = Math.min(skips.get(event.id), event.text.length);
         skips.set(event.id, skips.get(event.id) - skip);
         this.apply({ ...event, text: event.text.slice(skip) });
@@ -143,16 +140,18 @@ export class LiveCalls {
       }
       return rows.reverse();
     }
+    // A caller is a call that has started before. A call that names another one as its caller is shown on its own.
     const children = new Map();
     const roots = [];
     for (const call of this.calls.values()) {
-      if (!call.parent || call.parent === call.id || !this.calls.has(call.parent)) roots.push(call);
-      else if (children.has(call.parent)) children.get(call.parent).push(call);
-      else children.set(call.parent, [call]);
+      const siblings = children.get(call.parent);
+      if (siblings) siblings.push(call);
+      else roots.push(call);
+      children.set(call.id, []);
     }
     const rows = [];
     const visit = (call, depth) => {
-      const nested = depth < DEPTH_MAX ? (children.get(call.id) ?? []) : [];
+      const nested = children.get(call.id);
       rows.push(row(call, depth, nested.length, collapsed.has(call.id)));
       if (!collapsed.has(call.id)) for (const child of nested) visit(child, depth + 1);
     };

@@ -10,7 +10,7 @@ import { Split, useListKeys } from '../parts/split.js';
 import { VirtualList } from '../parts/virtual_list.js';
 import { isNarrow } from '../parts/narrow.js';
 import { CallDetail } from './call_detail.js';
-import { CallRow, rowLabel } from './call_row.js';
+import { CallRow } from './call_row.js';
 
 const STATES = [
   ['all', 'All', 'all'],
@@ -88,7 +88,7 @@ export function LiveScreen() {
             onSelect=${select}
             onKey=${listKey}
             render=${(row) => html`<${CallRow} row=${row} version=${version} onToggle=${toggle} />`}
-            rowProps=${(row) => ({ 'aria-expanded': row.nested ? !row.isCollapsed : undefined, 'aria-label': rowLabel(row) })}
+            rowProps=${(row) => ({ 'aria-expanded': row.nested ? !row.isCollapsed : undefined })}
           />
         `
       : html`<${Empty} title=${text || state !== 'all' ? 'No call matches' : 'No calls yet'}>

@@ -3,6 +3,9 @@
 /** Characters that are kept. */
 export const OUTPUT_MAX = 64 * 1024;
 
+/** Longest overlap that is looked for. */
+const OVERLAP_MAX = 16 * 1024;
+
 /** A chunk ends at the first line end after this length, so that a long output is not laid out again for each line. */
 const CHUNK = 2_048;
 
@@ -30,7 +33,7 @@ export class OutputText {
   /** Returns how much of the beginning of `text` is the end of this output already. */
   overlap(text) {
     const end = this.chunks.map((chunk) => chunk.text).join('');
-    for (let length = Math.min(text.length, end.length); length > 0; length--) {
+    for (let length = Math.min(text.length, end.length, OVERLAP_MAX); length > 0; length--) {
       if (end.endsWith(text.slice(0, length))) return length;
     }
     return 0;

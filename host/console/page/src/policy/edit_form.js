@@ -44,9 +44,9 @@ export function EditForm({ action, onEdit, start, isBusy, children }) {
         </label>
         ${children}
       </div>
-      <label>Key<input type="text" required spellcheck="false" autocapitalize="off" class="code" placeholder="tools.exec.approval" value=${key} onInput=${(event) => setKey(event.currentTarget.value)} /></label>
+      <label>Key<input type="text" required spellcheck=${false} autocapitalize="off" class="code" placeholder="tools.exec.approval" value=${key} onInput=${(event) => setKey(event.currentTarget.value)} /></label>
       <label>Value as JSON <span class="faint">(empty removes the key)</span>
-        <textarea class="code" rows="3" spellcheck="false" autocapitalize="off" aria-invalid=${!!fault} aria-describedby=${id} value=${text} onInput=${(event) => setText(event.currentTarget.value)}></textarea>
+        <textarea class="code" rows="3" spellcheck=${false} autocapitalize="off" aria-invalid=${!!fault} aria-describedby=${id} value=${text} onInput=${(event) => setText(event.currentTarget.value)}></textarea>
       </label>
       <p id=${id} class="bad-text small" role="status">${fault ?? ''}</p>
       <div class="edit-row">

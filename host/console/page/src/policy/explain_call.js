@@ -40,9 +40,9 @@ export function ExplainCall() {
       <section class="narrow-page">
         <h2>An example call</h2>
         <p class="faint">The call does not run. The answer changes as you type.</p>
-        <label>Tool<input type="text" list=${id} spellcheck="false" autocapitalize="off" class="code" value=${tool} onInput=${(event) => setTool(event.currentTarget.value)} /></label>
+        <label>Tool<input type="text" list=${id} spellcheck=${false} autocapitalize="off" class="code" value=${tool} onInput=${(event) => setTool(event.currentTarget.value)} /></label>
         <datalist id=${id}>${(known?.tools ?? []).map(({ name }) => html`<option key=${name} value=${name} />`)}</datalist>
-        <label>Arguments as JSON<textarea class="code" rows="10" spellcheck="false" autocapitalize="off" aria-invalid=${!!fault} value=${text} onInput=${(event) => setText(event.currentTarget.value)}></textarea></label>
+        <label>Arguments as JSON<textarea class="code" rows="10" spellcheck=${false} autocapitalize="off" aria-invalid=${!!fault} value=${text} onInput=${(event) => setText(event.currentTarget.value)}></textarea></label>
         <p class="bad-text small" role="status">${fault ?? ''}</p>
       </section>
       <section class="narrow-page" aria-label="Decision" aria-live="polite">

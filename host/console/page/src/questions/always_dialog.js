@@ -45,7 +45,7 @@ export function AlwaysDialog({ question, onSend, onClose }) {
         ${patterns &&
         html`
           <label>Patterns of commands <span class="faint">(one a line; they can be made narrower)</span>
-            <textarea class="code" rows=${Math.min(6, patterns.length + 1)} spellcheck="false" autocapitalize="off" value=${text} onInput=${(event) => setText(event.currentTarget.value)}></textarea>
+            <textarea class="code" rows=${Math.min(6, patterns.length + 1)} spellcheck=${false} autocapitalize="off" value=${text} onInput=${(event) => setText(event.currentTarget.value)}></textarea>
           </label>
         `}
         <h3>It would also have covered</h3>

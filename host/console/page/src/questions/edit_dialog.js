@@ -31,7 +31,7 @@ export function EditDialog({ card, onSend, onClose }) {
             autofocus
             class="code"
             rows="14"
-            spellcheck="false"
+            spellcheck=${false}
             autocapitalize="off"
             aria-invalid=${!!fault}
             aria-describedby=${id}

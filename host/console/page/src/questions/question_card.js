@@ -1,5 +1,5 @@
 /** The card of a question: first what changes, then what runs, then why it is asked. */
-import { html, useRef, useState } from '../base/html.js';
+import { html, useState } from '../base/html.js';
 import { post, segment } from '../base/api.js';
 import { ago, duration, millis, plural } from '../base/format.js';
 import { announce } from '../base/notify.js';
@@ -17,13 +17,13 @@ export function QuestionCard({ question, onDone, canAnswer, position, onStep }) 
   const [error, setError] = useState(null);
   const [isBusy, setBusy] = useState(false);
   // The fingerprint that was shown: an answer never counts for arguments that the person has not seen.
-  const shown = useRef(card.fingerprint);
-  const isChanged = shown.current !== card.fingerprint;
+  const [shown, setShown] = useState(card.fingerprint);
+  const isChanged = shown !== card.fingerprint;
   const answer = async (given) => {
     setBusy(true);
     setError(null);
     try {
-      await post(`questions/${segment(id)}/answer`, { fingerprint: shown.current, ...given });
+      await post(`questions/${segment(id)}/answer`, { fingerprint: shown, ...given });
       announce('Your answer counts.');
       endQuestion({ id, state: 'answered', answer: given.answer, by: 'you' });
       onDone();
@@ -101,7 +101,7 @@ export function QuestionCard({ question, onDone, canAnswer, position, onStep }) 
       </div>
       <div class="answers">
         ${error && html`<div class="message bad" role="alert"><strong>Your answer did not count.</strong> ${error.message}</div>`}
-        ${isChanged && html`<div class="message warn" role="alert">The question has changed since you read it. <button onClick=${() => { shown.current = card.fingerprint; setError(null); }}>I have read it again</button></div>`}
+        ${isChanged && html`<div class="message warn" role="alert">The question has changed since you read it. <button onClick=${() => { setShown(card.fingerprint); setError(null); }}>I have read it again</button></div>`}
         ${canAnswer
           ? html`<${AnswerBar} question=${question} isDisabled=${isBusy || isChanged} onAnswer=${answer} />`
           : html`<p class="message">Your role may look, and not answer.</p>`}

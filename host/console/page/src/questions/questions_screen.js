@@ -36,7 +36,9 @@ export function QuestionsScreen() {
   const select = (id) => go(href('questions', [id]), true);
   const next = () => {
     last.current = null;
-    const following = open[Math.max(0, index)] ?? open[0];
+    // The list of now: this may run after an answer, when the list of this render is old.
+    const others = questions.get().filter(({ id }) => id !== wanted);
+    const following = others[Math.max(0, index)] ?? others.at(-1);
     go(href('questions', following ? [following.id] : []), true);
   };
   const step = (by) => repeats(() => open.length && select(open[Math.min(open.length - 1, Math.max(0, index + by))].id));

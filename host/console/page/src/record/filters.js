@@ -58,7 +58,7 @@ export function Filters({ filter, onChange, children }) {
               ${EVENTS.map((event) => html`<option key=${event} value=${event}>${eventName(event)}</option>`)}
             </select>
           </label>
-          ${FIELDS.map(([name, label]) => html`<label key=${name}>${label}<input type="text" spellcheck="false" autocapitalize="off" value=${filter[name] ?? ''} onChange=${(event) => set(name, event.currentTarget.value.trim())} /></label>`)}
+          ${FIELDS.map(([name, label]) => html`<label key=${name}>${label}<input type="text" spellcheck=${false} autocapitalize="off" value=${filter[name] ?? ''} onChange=${(event) => set(name, event.currentTarget.value.trim())} /></label>`)}
           ${time('since')} ${time('until')}
         </fieldset>
       `}

@@ -80,7 +80,6 @@ export function Timeline({ parts, filter }) {
         onSelect=${open}
         onNearEnd=${more}
         render=${({ entry }) => html`<${Line} entry=${entry} />`}
-        rowProps=${({ entry }) => ({ 'aria-label': lineLabel(entry) })}
       />
     `}
     ${!rows.length && isLoading && html`<${Loading} what="the record" />`}
@@ -120,9 +119,6 @@ const EVENT = {
 export const eventName = (event) => EVENT[event] ?? 'line';
 
 export const EVENTS = Object.keys(EVENT);
-
-const lineLabel = (entry) =>
-  [eventName(entry.event), oneLine(entry.tool || entry.subject, 60), entry.decision, entry.ok === false ? (entry.code ?? 'failed') : '', clock(entry.time)].filter(Boolean).join(', ');
 
 function Line({ entry }) {
   const { time, event, tool, subject, detail, session, decision, answer, ok, code, durationMs } = entry;

@@ -1,7 +1,7 @@
 /** Stop all: the dialog that asks, and the banner that stays while everything is stopped. */
 import { html, useState } from '../base/html.js';
 import { post } from '../base/api.js';
-import { ago } from '../base/format.js';
+import { ago, plural } from '../base/format.js';
 import { announce } from '../base/notify.js';
 import { live, loadState, session, isAdmin } from '../base/session.js';
 import { useStore } from '../base/store.js';
@@ -16,6 +16,7 @@ export function StopDialog({ onClose }) {
   const [error, setError] = useState(null);
   const [isBusy, setBusy] = useState(false);
   const { running, waiting } = live.counts();
+  const active = [running && plural(running, 'running call'), waiting && plural(waiting, 'waiting call')].filter(Boolean);
   const stop = async (event) => {
     event.preventDefault();
     setBusy(true);
@@ -35,7 +36,7 @@ export function StopDialog({ onClose }) {
   return html`
     <${Dialog} title="Stop all calls?" onClose=${onClose} tone="bad">
       <p>
-        ${running + waiting > 0 ? `${running} running and ${waiting} waiting calls are cancelled. ` : 'No call runs now. '}
+        ${active.length ? `${active.join(' and ')} will be cancelled. ` : 'No call runs now. '}
         All new calls of this workspace are refused until somebody starts it again. Changes that calls have made stay.
       </p>
       <form onSubmit=${stop}>

@@ -1,0 +1,52 @@
+/** axe-core finds nothing on any screen or dialog, wide and narrow, light and dark; and nothing is cut off at 360 px. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { axePath, withPage } from './browser.mjs';
+import { DIALOGS, SCREENS } from './screens.mjs';
+
+async function check(page) {
+  // The policy of the page forbids scripts from elsewhere: axe is evaluated by the debugger.
+  const source = readFileSync(axePath, 'utf8');
+  const session = await page.context().newCDPSession(page);
+  await session.send('Runtime.evaluate', { expression: source });
+  const { result } = await session.send('Runtime.evaluate', {
+    expression: `axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) => JSON.stringify(violations.map(({ id, help, nodes }) => ({ id, help, nodes: nodes.slice(0, 3).map(({ html, failureSummary }) => html.slice(0, 160) + ' ' + failureSummary.slice(0, 300)) }))))`,
+    awaitPromise: true,
+    returnByValue: true,
+  });
+  return JSON.parse(result.value);
+}
+
+async function checkWidth(page, width) {
+  const [document, overflowing] = await page.evaluate(() => [
+    document.documentElement.scrollWidth,
+    [...document.querySelectorAll('main, header, nav, .toolbar, .answers, .detail-body, .page-scroll, dialog[open]')].filter((element) => element.scrollWidth > element.clientWidth + 1).map((element) => `${element.className || element.tagName} ${element.scrollWidth} > ${element.clientWidth}`),
+  ]);
+  assert.ok(document <= width, `the page is ${document} px wide`);
+  assert.deepEqual(overflowing, []);
+}
+
+export const tests = {};
+for (const { width, theme } of [{ width: 1280, theme: 'light' }, { width: 1280, theme: 'dark' }, { width: 360, theme: 'light' }, { width: 360, theme: 'dark' }]) {
+  tests[`screens at ${width} px, ${theme}`] = async (browser) => {
+    const faults = [];
+    for (const { name, hash, act, wait = 150, questions, wide } of [...SCREENS, ...DIALOGS]) {
+      if (wide && width < 500) continue;
+      await withPage(browser, { width, theme, hash, fixture: questions ? { questions } : {} }, async (page) => {
+        try {
+          await page.waitForTimeout(350);
+          await act?.(page);
+          await page.waitForTimeout(wait + 250);
+          const { CONSOLE_SHOTS } = process.env;
+          if (CONSOLE_SHOTS) await page.screenshot({ path: join(CONSOLE_SHOTS, `${name}-${width}-${theme}.png`) });
+          await checkWidth(page, width);
+          for (const { id, nodes } of await check(page)) faults.push(`${name}: ${id}\n    ${nodes.join('\n    ')}`);
+        } catch (error) {
+          faults.push(`${name}: ${error.message}`);
+        }
+      });
+    }
+    if (faults.length) throw new Error(faults.join('\n'));
+  };
+}

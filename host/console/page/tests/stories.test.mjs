@@ -1,0 +1,116 @@
+/** What a person does on each screen. */
+import assert from 'node:assert/strict';
+import { eventually, withPage } from './browser.mjs';
+
+export const tests = {
+  async 'finds a call in the record and undoes its change'(browser) {
+    await withPage(browser, { hash: '#/record' }, async (page, fixture) => {
+      await page.getByRole('searchbox', { name: 'Search the record' }).fill('web_fetch');
+      await eventually(() => assert.match(page.url(), /text=web_fetch/));
+      await page.getByRole('button', { name: /^Filters/ }).click();
+      await page.getByLabel('Decision').selectOption('ask');
+      await page.getByRole('list', { name: 'Active filters' }).getByText('ask').waitFor();
+      await page.getByRole('listbox', { name: /^Record/ }).getByRole('option').first().click();
+      const story = page.getByRole('region', { name: 'Story of a call' });
+      await story.getByText('hash chain intact').waitFor();
+      await story.getByText('A person answered: once').waitFor();
+      await story.getByText('example.com is not in the list').waitFor();
+      await story.getByRole('link', { name: 'Show and undo its change' }).click();
+      const change = page.getByRole('region', { name: 'Change', exact: true });
+      await change.getByText('let timeout = 30;').waitFor();
+      await change.getByRole('button', { name: 'Undo…' }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Undo the change' }).click();
+      await change.getByText('Restored:').waitFor();
+      assert.equal(fixture.posts.at(-1).path, 'undo/undo-1');
+    });
+  },
+
+  async 'verifies and exports the record'(browser) {
+    await withPage(browser, { hash: '#/record?tool=exec' }, async (page) => {
+      await page.getByRole('button', { name: 'Verify' }).click();
+      await page.getByRole('dialog', { name: 'The record is intact' }).getByText('100,000 lines in 3 files').waitFor();
+      await page.keyboard.press('Escape');
+      const download = page.waitForEvent('download');
+      await page.getByRole('link', { name: 'Export' }).click();
+      assert.equal((await download).suggestedFilename(), 'mimir-record.jsonl');
+      assert.match((await download).url(), /tool=exec/);
+    });
+  },
+
+  async 'asks what another rule would have changed'(browser) {
+    await withPage(browser, { hash: '#/record/what-if' }, async (page, fixture) => {
+      await page.getByRole('textbox', { name: 'Key', exact: true }).fill('tools.exec.approval');
+      await page.getByLabel(/^Value as JSON/).fill('ask');
+      await page.getByText(/^Not valid JSON/).waitFor();
+      await page.getByLabel(/^Value as JSON/).fill('"ask"');
+      await page.getByRole('button', { name: 'Evaluate' }).click();
+      await page.getByText('4,812 calls since').waitFor();
+      assert.deepEqual(fixture.posts.at(-1), { path: 'policy/what-if', body: { edit: { file: 'user', changes: [{ key: 'tools.exec.approval', value: 'ask' }] }, days: 7 } });
+    });
+  },
+
+  async 'trusts the version that was shown'(browser) {
+    await withPage(browser, { hash: '#/tools' }, async (page, fixture) => {
+      await page.getByRole('searchbox', { name: 'Search tools' }).fill('deploy');
+      await page.getByRole('link', { name: /^deploy/ }).click();
+      await page.getByRole('region', { name: 'Tool', exact: true }).getByText('asks for the secret').waitFor();
+      await page.getByRole('button', { name: 'Trust…' }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Trust this version' }).click();
+      await eventually(() => assert.deepEqual(fixture.posts.at(-1), { path: 'tools/deploy/trust', body: { digest: '0a'.repeat(32) } }));
+      await page.getByRole('button', { name: 'Trust…' }).waitFor({ state: 'hidden' });
+    });
+  },
+
+  async 'restarts a server, and learns why it cannot'(browser) {
+    await withPage(browser, { hash: '#/tools/servers', expectErrors: true }, async (page) => {
+      const github = page.getByRole('region', { name: 'Server github' });
+      await github.getByRole('button', { name: 'Restart' }).click();
+      await github.getByRole('alert').getByText('restart it there').waitFor();
+      await page.getByRole('region', { name: 'Server linear' }).getByRole('button', { name: 'Start' }).click();
+      await page.getByRole('region', { name: 'Server linear' }).getByText('running').waitFor();
+    });
+  },
+
+  async 'tests a call against the policy, and changes a rule after its diff'(browser) {
+    await withPage(browser, { hash: '#/policy/explain' }, async (page, fixture) => {
+      await page.getByLabel('Tool').fill('exec');
+      await page.getByLabel('Arguments as JSON').fill('{ "command": "rm -rf x" }');
+      await page.getByRole('region', { name: 'Decision' }).getByText('a danger pattern').waitFor();
+      await page.getByRole('tab', { name: 'Change' }).click();
+      await page.getByRole('textbox', { name: 'Key', exact: true }).fill('nonsense.key');
+      await page.getByRole('button', { name: 'Show the change' }).click();
+      await page.getByText('is not a known key').waitFor();
+      await page.getByRole('textbox', { name: 'Key', exact: true }).fill('execApprovals.allow');
+      await page.getByLabel(/^Value as JSON/).fill('["cargo test *"]');
+      await page.getByRole('button', { name: 'Show the change' }).click();
+      await page.getByRole('region', { name: /^Changes of/ }).getByText('allow: ["cargo test *"]').waitFor();
+      await page.getByText('96 calls').waitFor();
+      await page.getByRole('button', { name: 'Apply to the file' }).click();
+      await page.getByText('Applied.').waitFor();
+      assert.equal(fixture.posts.at(-1).body.digest, '07'.repeat(32));
+    });
+  },
+
+  async 'two browsers see the same question, and one answers'(browser) {
+    await withPage(browser, { hash: '#/questions', fixture: { questions: ['edit'] } }, async (page, fixture, context) => {
+      const other = await context.newPage();
+      await other.goto(`${fixture.url}#/questions`);
+      await other.getByRole('article').waitFor();
+      await page.waitForTimeout(600);
+      await page.getByRole('button', { name: 'Yes, once' }).click();
+      await other.getByText('Answered: yes, once, by anna.').waitFor();
+    });
+  },
+
+  async 'a screen that fails leaves the others alone'(browser) {
+    await withPage(browser, { hash: '#/live' }, async (page) => {
+      await page.route('**/api/record/charts*', (route) => route.fulfill({ contentType: 'application/json', body: '{"buckets":[null],"byTool":7}' }));
+      await page.evaluate(() => (location.hash = '#/record/charts'));
+      await page.getByRole('heading', { name: 'This screen has failed' }).waitFor();
+      await page.getByRole('link', { name: 'Policy' }).click();
+      await page.getByRole('heading', { name: 'Team' }).waitFor();
+    }).catch((error) => {
+      if (!/^(console|error):/m.test(error.message)) throw error;
+    });
+  },
+};
