@@ -19,6 +19,9 @@ use crate::ids::hex;
 /// Time for which the result of a background call is kept.
 pub(super) const RESULT_LIFETIME: Duration = Duration::from_secs(15 * 60);
 
+/// Time for which the parts of a result are kept: they are stored before the call is marked as ended.
+const PART_LIFETIME: Duration = Duration::from_secs(20 * 60);
+
 /// Time after which a call that no worker has ended is forgotten.
 const CALL_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -213,7 +216,7 @@ impl JobStore {
         let parts = json.chunks(PART_SIZE);
         let count = parts.len();
         for (number, part) in parts.enumerate() {
-            let (key, lifetime) = (part_key(id, node, number), Some(RESULT_LIFETIME * 2));
+            let (key, lifetime) = (part_key(id, node, number), Some(PART_LIFETIME));
             let created = self
                 .0
                 .create(StateArea::Jobs, &key, part.to_vec(), lifetime)

@@ -164,7 +164,8 @@ async fn finish(
     let kept_end = match last.last() {
         Some(WorkerFrame::Done(outcome)) => KeptEnd::Done(outcome),
         Some(WorkerFrame::Stopped) => KeptEnd::Stopped,
-        _ => KeptEnd::Undecided,
+        Some(WorkerFrame::GivenUp) => KeptEnd::GivenUp,
+        _ => KeptEnd::Closed,
     };
     worker.end_kept(call, kept_end).await;
     worker.end(reply, ended.unwrap_or(EndedCall::Done(encoded)));

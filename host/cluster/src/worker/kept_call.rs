@@ -18,8 +18,9 @@ use crate::jobs::{BackgroundEntry, JobClaim, JobStore};
 /// Interval at which a worker reads whether a background call is cancelled.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Pause after the state could not be written, and the number of attempts of a worker that leaves.
+/// Pause after the state could not be written, and the maximum number of attempts, also of a worker that leaves.
 const STORE_RETRY: Duration = Duration::from_secs(1);
+const MAX_ATTEMPTS: u32 = 60;
 const MAX_ATTEMPTS_LEAVING: u32 = 10;
 
 /// The background call of a call on a worker.
@@ -46,8 +47,10 @@ pub(super) enum KeptEnd<'a> {
     Done(&'a OutcomeMessage),
     /// The call was stopped, and recorded as cancelled.
     Stopped,
-    /// Another process decides: the call goes to another worker, or the node was closed.
-    Undecided,
+    /// The call was stopped before it ran. Its server sends it to another worker, unless it was cancelled.
+    GivenUp,
+    /// Another process has closed the node. The audit log decides.
+    Closed,
 }
 
 impl AcceptedRun {
@@ -112,9 +115,13 @@ impl WorkerParts {
                     true
                 }
                 Ok(None) => false,
-                // The server sends the order again.
                 Err(error) => {
-                    return tracing::warn!(%error, "a call cannot become a background call now");
+                    tracing::warn!(%error, "a call cannot become a background call");
+                    if !is_lasting(&error) {
+                        // The server sends the order again.
+                        return;
+                    }
+                    false
                 }
             },
         };
@@ -195,13 +202,22 @@ impl WorkerParts {
         // Waits for an order that is being stored.
         let state = std::mem::replace(&mut *call.keep.lock().await, KeepState::Ended);
         let KeepState::Kept(kept) = state else { return };
-        let mut attempts = 0;
+        let (mut end, mut attempts, too_large) = (end, 0, result_not_stored());
         while let Err(error) = self.store_end(&kept, call, &end).await {
             attempts += 1;
-            if attempts >= MAX_ATTEMPTS_LEAVING && self.is_draining.load(Ordering::Acquire) {
+            let is_leaving = self.is_draining.load(Ordering::Acquire);
+            let max = if is_leaving {
+                MAX_ATTEMPTS_LEAVING
+            } else {
+                MAX_ATTEMPTS
+            };
+            if attempts >= max {
                 return tracing::error!(%error, id = kept.id, "the result of a background call is lost");
             }
             tracing::warn!(%error, id = kept.id, "the result of a background call cannot be stored yet");
+            if is_lasting(&error) && matches!(end, KeptEnd::Done(_)) {
+                end = KeptEnd::Done(&too_large);
+            }
             tokio::time::sleep(STORE_RETRY).await;
         }
     }
@@ -217,7 +233,7 @@ impl WorkerParts {
         let stopped;
         let outcome = match end {
             KeptEnd::Done(outcome) => *outcome,
-            KeptEnd::Stopped | KeptEnd::Undecided if is_cancelled => {
+            KeptEnd::Stopped | KeptEnd::GivenUp if is_cancelled => {
                 return jobs.end_cancelled(id, claim).await;
             }
             KeptEnd::Stopped => {
@@ -228,10 +244,28 @@ impl WorkerParts {
                 stopped = OutcomeMessage::failed(error.with_details(json!({"mayHaveRun": true})));
                 &stopped
             }
-            KeptEnd::Undecided => return Ok(()),
+            KeptEnd::GivenUp | KeptEnd::Closed => return Ok(()),
         };
         jobs.finish(id, Some(claim), &claim.node, outcome).await
     }
+}
+
+/// Returns true if another attempt fails, too, as long as nothing changes in the cluster.
+fn is_lasting(error: &SharedStateError) -> bool {
+    matches!(
+        error,
+        SharedStateError::Full { .. }
+            | SharedStateError::TooLarge { .. }
+            | SharedStateError::Forbidden { .. }
+    )
+}
+
+/// Returns the outcome in place of one for which the cluster has no space.
+fn result_not_stored() -> OutcomeMessage {
+    let error = ToolError::limit_exceeded(
+        "the call has run, but the cluster has no space for its result; `mimir audit` shows the outcome",
+    );
+    OutcomeMessage::failed(error.with_details(json!({"mayHaveRun": true, "recorded": true})))
 }
 
 /// Returns the outcome of a call whose run has panicked.
