@@ -15,7 +15,7 @@ import { CallRow } from './call_row.js';
 const STATES = [
   ['all', 'All', 'all'],
   ['active', 'Active', null],
-  ['failed', 'Refused or failed', 'failed'],
+  ['failed', 'Refused, failed', 'failed'],
 ];
 
 export function LiveScreen() {
@@ -48,6 +48,12 @@ export function LiveScreen() {
   };
   useListKeys(rows.map(({ id }) => id), selected, select, close);
   useKeys({ p: () => setPaused(!isPaused) });
+  const leaveSearch = (event) => {
+    if (event.key !== 'Escape') return;
+    event.preventDefault();
+    setText('');
+    event.currentTarget.blur();
+  };
   const list = html`
     <div class="toolbar">
       <h2 class="visually-hidden">Calls</h2>
@@ -55,11 +61,11 @@ export function LiveScreen() {
         data-search
         type="search"
         class="search"
-        placeholder="Filter: tool, session, user, arguments"
+        placeholder="Filter calls"
         aria-label="Filter calls"
         value=${text}
         onInput=${(event) => setText(event.currentTarget.value)}
-        onKeyDown=${(event) => event.key === 'Escape' && (setText(''), event.currentTarget.blur())}
+        onKeyDown=${leaveSearch}
       />
       <div class="segments" role="group" aria-label="State">
         ${STATES.map(

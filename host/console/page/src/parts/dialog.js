@@ -11,6 +11,7 @@ export function Dialog({ title, onClose, children, tone = '', wide = false }) {
   useLayoutEffect(() => {
     const before = document.activeElement;
     dialog.current.showModal();
+    dialog.current.scrollTop = 0;
     return () => before?.isConnected && before.focus?.();
   }, []);
   useKeys({ Escape: onClose }, true);

@@ -1,5 +1,5 @@
 /** The card of a question: first what changes, then what runs, then why it is asked. */
-import { html, useState } from '../base/html.js';
+import { html, useRef, useState } from '../base/html.js';
 import { post, segment } from '../base/api.js';
 import { ago, duration, millis, plural } from '../base/format.js';
 import { announce } from '../base/notify.js';
@@ -32,6 +32,8 @@ export function QuestionCard({ question, onDone, canAnswer, position, onStep }) 
       setBusy(false);
     }
   };
+  const why = useRef(null);
+  const cause = card.reasons?.find(({ decision }) => decision === 'ask');
   const calls = (card.caller ?? '').split(' → ').filter(Boolean);
   return html`
     <article class="card" aria-labelledby=${`title-${id}`}>
@@ -50,6 +52,7 @@ export function QuestionCard({ question, onDone, canAnswer, position, onStep }) 
         </header>
         <p class="summary"><${Name} text=${card.summary} max=${400} /></p>
         <p class="faint small"><${Asked} askedAt=${askedAt} expiresAt=${expiresAt} /> by <${Name} text=${question.process} max=${60} />${calls.length ? html`, within ${calls.map((call, index) => html`<${Name} key=${index} text=${call} /> `)}` : ''}</p>
+        ${cause && html`<p class="because"><${Name} text=${cause.text} max=${240} /> <button class="link" onClick=${() => why.current.scrollIntoView({ block: 'start' })}>Why you are asked</button></p>`}
         ${card.changes?.length > 0 && html`<section class="message warn"><h3>Changed since you granted it</h3><${Names} texts=${card.changes} /></section>`}
 
         ${(preview?.diff?.length > 0 || preview?.note) &&
@@ -76,7 +79,7 @@ export function QuestionCard({ question, onDone, canAnswer, position, onStep }) 
           ${secrets.length > 0 && html`<section><h3>Secrets it uses</h3><${Names} texts=${secrets} /></section>`}
         </div>`}
         <section><h3>Exact arguments</h3><${Framed} text=${card.arguments} label="Exact arguments" /></section>
-        <section>
+        <section ref=${why}>
           <h3>Why you are asked</h3>
           ${labels && html`<${Labels} labels=${labels} />`}
           <${Reasons} reasons=${card.reasons} />

@@ -100,7 +100,7 @@ function Needs({ needs, grants = [] }) {
         return html`<li key=${index}><${Name} text=${text} max=${300} />${isGranted !== undefined && html`<${Tag} tone=${isGranted ? 'good' : 'warn'}>${isGranted ? 'granted' : 'not granted'}<//>`}</li>`;
       })}
     </ul>
-    ${grants.length > 0 && html`<p class="faint small">Granted:</p><${Names} texts=${grants.map((grant) => (typeof grant === 'string' ? grant : JSON.stringify(grant)))} />`}
+    ${grants.length > 0 && !list.some((need) => need?.granted !== undefined) && html`<p class="faint small">Granted:</p><${Names} texts=${grants.map((grant) => (typeof grant === 'string' ? grant : JSON.stringify(grant)))} />`}
   `;
 }
 
