@@ -296,7 +296,7 @@ impl ClusterLog {
             }
             None => (LogHead::START, 0),
         };
-        let carried = log.writers.clone();
+        let mut carried = log.writers.clone();
         for part in plan.writers.chunks(LISTED_WRITERS_MAX) {
             let listed = part
                 .iter()
@@ -321,11 +321,10 @@ impl ClusterLog {
                 let removed = self.stream().remove_before(&writer.name, writer.keep_from);
                 removal.messages += removed.await?;
             }
-            // Of these, only the writers that have written since need to be listed further.
-            log.writers.clone_from(&carried);
+            // The others begin with an older message, which verification expects.
             let newer = part.iter().filter(|writer| writer.keep_from >= before);
-            let newer = newer.map(|writer| (writer.name.clone(), writer.removed));
-            log.writers.extend(newer);
+            carried.extend(newer.map(|writer| (writer.name.clone(), writer.removed)));
+            log.writers.clone_from(&carried);
         }
         Ok(removal)
     }
