@@ -64,14 +64,14 @@ impl CallKeeper {
 pub(super) struct KeeperTable(Mutex<HashMap<String, Arc<CallKeeper>>>);
 
 /// A call in the table. Dropping it removes the call.
-pub(super) struct RegisteredCall<'a> {
+pub(super) struct KeeperRegistration<'a> {
     table: &'a KeeperTable,
     request_id: String,
     pub(super) keeper: Arc<CallKeeper>,
 }
 
 impl KeeperTable {
-    pub(super) fn register(&self, request_id: &RequestId) -> RegisteredCall<'_> {
+    pub(super) fn register(&self, request_id: &RequestId) -> KeeperRegistration<'_> {
         let keeper = Arc::new(CallKeeper {
             phase: watch::Sender::new(KeepPhase::NotOrdered),
             is_released: AtomicBool::new(false),
@@ -80,7 +80,7 @@ impl KeeperTable {
         let mut calls = self.0.lock();
         calls.insert(request_id.clone(), Arc::clone(&keeper));
         drop(calls);
-        RegisteredCall {
+        KeeperRegistration {
             table: self,
             request_id,
             keeper,
@@ -92,7 +92,7 @@ impl KeeperTable {
     }
 }
 
-impl Drop for RegisteredCall<'_> {
+impl Drop for KeeperRegistration<'_> {
     fn drop(&mut self) {
         self.table.0.lock().remove(&self.request_id);
         self.keeper.phase.send_if_modified(|phase| {
