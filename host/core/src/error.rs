@@ -27,7 +27,7 @@ pub enum ToolErrorCode {
     PolicyDenied,
     /// The time limit was reached.
     Timeout,
-    /// The caller disconnected or cancelled the call.
+    /// The caller disconnected or cancelled the call, or a person cancelled it at a console.
     Cancelled,
     /// The limit of fuel, memory, output or another resource was reached.
     LimitExceeded,

@@ -224,7 +224,9 @@ pub(crate) async fn finish_recording(
     scope: UndoScope,
     mut raw: RawResult,
 ) -> Result<RawResult, ToolError> {
-    let obeyed = scope.finish(call.deadline()).await;
+    let changes = scope.finish(call.deadline()).await;
+    call.report_changed_files(&changes.paths, changes.has_record);
+    let obeyed = changes.auto_run_files;
     if obeyed.is_empty() {
         return Ok(raw);
     }

@@ -43,8 +43,8 @@ pub use disk_status::SpaceExhausted;
 pub use quota::MountQuota;
 pub use refusal::{PathRefusal, RefusalCause};
 pub use undo::{
-    CODE_WITHOUT_UNDO, EarlierAttempts, TOOL_WITHOUT_UNDO, UndoCopies, UndoRecorder, UndoScope,
-    UndoTarget,
+    CODE_WITHOUT_UNDO, EarlierAttempts, RecordedChanges, TOOL_WITHOUT_UNDO, UndoCopies,
+    UndoRecorder, UndoScope, UndoTarget,
 };
 
 pub use content::{content_digest, read_bytes, read_text};

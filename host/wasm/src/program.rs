@@ -28,7 +28,7 @@ use crate::compile::{CompileLane, CompileRequest, run_blocking};
 use crate::digest::Sha256Digest;
 use crate::engine::EngineMode;
 use crate::error::WasmHostError;
-use crate::fs::{GuardedFs, MountTracking, UndoCopies};
+use crate::fs::{GuardedFs, MountTracking, RecordedChanges, UndoCopies};
 use crate::host::WasmHost;
 use crate::output_pipes::OutputTarget as _;
 use crate::packed::PackedComponent;
@@ -260,7 +260,7 @@ impl ProgramEngine {
         report_quota(&tracking, &sink);
         report_not_recorded(store.data_mut(), &sink);
         sink.flush_lines();
-        let obeyed = scope.finish(&deadline).await;
+        let changes = scope.finish(&deadline).await;
         let returned = store
             .data_mut()
             .program_host
@@ -272,7 +272,7 @@ impl ProgramEngine {
             Err(_) => Err(with_output(timeout_error(&limits, timeout), &sink)),
         };
         Ok(ProgramOutcome {
-            result: report_obeyed_files(call, result, obeyed),
+            result: report_changes(call, result, changes),
             returned,
             usage,
         })
@@ -360,13 +360,15 @@ pub(crate) fn report_quota(tracking: &MountTracking, sink: &ProgramOutput) {
     sink.stream(CommandStream::Stderr).take(message.as_bytes());
 }
 
-/// Adds a note to the result, and an entry to the audit log, if a program created or changed files that agents or build
-/// tools load by themselves.
-pub(crate) fn report_obeyed_files(
+/// Reports the changes of a program. Adds a note to the result, and an entry to the audit log, if it created or changed
+/// files that agents or build tools load by themselves.
+pub(crate) fn report_changes(
     call: &Approved,
     result: Result<CommandOutput, ToolError>,
-    obeyed: Vec<String>,
+    changes: RecordedChanges,
 ) -> Result<CommandOutput, ToolError> {
+    call.report_changed_files(&changes.paths, changes.has_record);
+    let obeyed = changes.auto_run_files;
     if obeyed.is_empty() {
         return result;
     }

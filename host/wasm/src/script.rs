@@ -206,7 +206,7 @@ impl ScriptEngine {
         let loaded = std::mem::take(&mut store.data_mut().loaded);
         let raw = call::finish_call(store, call, outcome);
         program::report_quota(&tracking, &sink);
-        let obeyed = scope.finish(&deadline).await;
+        let changes = scope.finish(&deadline).await;
         let result = match raw.result {
             Ok(output) => Ok(output.content.iter().find_map(|part| match part {
                 Content::Text { text } => text.parse().ok(),
@@ -226,7 +226,7 @@ impl ScriptEngine {
             Err(error) => Err(program::with_output(error, &sink)),
         };
         Ok(ProgramOutcome {
-            result: program::report_obeyed_files(call, result, obeyed),
+            result: program::report_changes(call, result, changes),
             returned: None,
             usage: raw.usage,
         })

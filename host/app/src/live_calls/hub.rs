@@ -115,6 +115,18 @@ impl LiveCallHub {
         state.calls.get(id).map(|tracked| tracked.call.clone())
     }
 
+    /// Returns what `map` makes of each call, oldest first, without a copy of the calls.
+    pub fn map_calls<T>(&self, mut map: impl FnMut(&LiveCall) -> T) -> Vec<T> {
+        let state = self.0.state.lock();
+        let calls = state.order.iter().filter_map(|id| state.calls.get(id));
+        calls.map(|tracked| map(&tracked.call)).collect()
+    }
+
+    /// Returns the number of calls and events that were dropped so far.
+    pub fn dropped(&self) -> u64 {
+        self.0.state.lock().dropped
+    }
+
     /// Returns all calls, and the events after that.
     pub fn snapshot_and_updates(&self) -> (LiveCallSnapshot, LiveCallUpdates) {
         let state = self.0.state.lock();

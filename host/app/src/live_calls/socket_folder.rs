@@ -62,7 +62,7 @@ impl SocketFolder {
 
     /// Connects to a socket. Removes it if its process has ended.
     pub(super) fn connect(&self, name: &str) -> io::Result<UnixStream> {
-        let connected = self.with_short_path(name, |path| UnixStream::connect(path));
+        let connected = self.with_short_path(name, connect);
         if connected.is_err()
             && let Some(process) = process_of(name)
             && !platform::process_may_run(process)
@@ -129,6 +129,23 @@ impl SocketFolder {
             ),
         ))
     }
+}
+
+/// Connects without waiting: a console that has stopped must not block other processes.
+#[cfg(target_os = "linux")]
+fn connect(path: &Path) -> io::Result<UnixStream> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn connect(path: &Path) -> io::Result<UnixStream> {
+    UnixStream::connect(path)
 }
 
 /// Returns the process id in the name of a socket, `PID-RANDOM.sock`.

@@ -136,15 +136,15 @@ impl CallReport {
     }
 
     /// Reports the outcome of a call.
-    pub(super) fn finished(call: Arc<RunningCall>, at: SystemTime, outcome: &Outcome) -> Self {
+    pub(super) fn finished(call: Arc<RunningCall>, outcome: &Outcome) -> Self {
         let describe = |error: &ToolError| {
             // Longer than it may be shown, because invisible characters become longer.
             let message = text::prefix_bytes(&error.message, LiveCallEvent::MAX_TEXT + 1);
             (error.code, message.to_owned())
         };
         Self(ReportContent::Finished {
+            at: call.stopwatch.now(),
             call,
-            at,
             error: outcome.result().err().map(describe),
             receipt: Box::new(*outcome.receipt()),
             label: Some(outcome.label().clone()),
@@ -284,7 +284,7 @@ impl CallReport {
                     origin: visible_line(&label.origin),
                     ..label
                 }),
-                undo: None,
+                undo: call.undo_id(),
             })),
         }
     }

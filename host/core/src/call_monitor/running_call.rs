@@ -56,6 +56,8 @@ pub(crate) enum ReportedArguments {
 struct CallStatus {
     decision: Option<(Decision, Option<String>)>,
     is_waiting: bool,
+    /// True if the changes of the call can be undone with its id.
+    has_undo: bool,
     /// The person who has cancelled the call.
     cancelled_by: Option<String>,
     waker: Option<Waker>,
@@ -114,6 +116,16 @@ impl RunningCall {
     /// Notes whether the call waits for a person.
     pub(super) fn set_waiting(&self, is_waiting: bool) {
         self.status.lock().is_waiting = is_waiting;
+    }
+
+    /// Notes that the changes of the call can be undone.
+    pub(super) fn set_undo(&self) {
+        self.status.lock().has_undo = true;
+    }
+
+    /// Returns the id with which the changes of the call can be undone, if they can.
+    pub(super) fn undo_id(&self) -> Option<String> {
+        self.status.lock().has_undo.then(|| self.id.to_string())
     }
 
     /// Returns the decision of the rules, if there is one, and the state.

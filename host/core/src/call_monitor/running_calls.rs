@@ -4,17 +4,16 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
-use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
 use crate::call::RequestId;
-use crate::decision::PolicyEvaluation;
+use crate::decision::{Decision, PolicyEvaluation};
 use crate::outcome::Outcome;
 use crate::redact::Redactor;
 
 use super::running_call::RunningCall;
-use super::{CallMonitor, CallReport, LiveCallState};
+use super::{CallMonitor, CallReport, LiveCallState, LiveEffect};
 
 /// The calls of a pipeline and its views that wait or run.
 #[derive(Default)]
@@ -65,6 +64,53 @@ impl RunningCalls {
         guard
     }
 }
+
+impl RunningCalls {
+    /// Reports changed files of a call. `mask` masks secrets in a path.
+    pub(crate) fn report_changed_files(
+        &self,
+        id: &RequestId,
+        has_undo: bool,
+        paths: &[String],
+        mask: impl Fn(&str) -> String,
+    ) {
+        let Some(monitor) = self.watcher() else {
+            return;
+        };
+        let Some(call) = self.calls.lock().get(id).cloned() else {
+            return;
+        };
+        if has_undo {
+            call.set_undo();
+        }
+        let now = call.stopwatch.now();
+        for path in paths.iter().take(FILES_MAX) {
+            let subject = format!("changed {}", mask(path));
+            let (effect, decision) = (LiveEffect::File, Decision::Allow);
+            monitor.report(CallReport::effect(
+                id.clone(),
+                now,
+                effect,
+                subject,
+                decision,
+            ));
+        }
+        if let Some(more) = paths.len().checked_sub(FILES_MAX).filter(|more| *more > 0) {
+            let subject = format!("changed {more} more files");
+            let (effect, decision) = (LiveEffect::File, Decision::Allow);
+            monitor.report(CallReport::effect(
+                id.clone(),
+                now,
+                effect,
+                subject,
+                decision,
+            ));
+        }
+    }
+}
+
+/// Maximum number of changed files that are reported one by one.
+const FILES_MAX: usize = 50;
 
 /// Marks a call as waiting for a person until it is dropped.
 pub(crate) struct WaitingGuard<'a> {
@@ -152,12 +198,12 @@ impl CallTracker {
     }
 
     /// Reports the end of the call.
-    pub(crate) fn finish(mut self, outcome: &Outcome, now: impl FnOnce() -> SystemTime) {
+    pub(crate) fn finish(mut self, outcome: &Outcome) {
         self.is_finished = true;
         if let Some(monitor) = self.calls.watcher()
             && let Some(call) = self.registered.get()
         {
-            monitor.report(CallReport::finished(Arc::clone(call), now(), outcome));
+            monitor.report(CallReport::finished(Arc::clone(call), outcome));
         }
     }
 }

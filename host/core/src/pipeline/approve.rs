@@ -175,6 +175,17 @@ impl Approved {
         }
     }
 
+    /// Reports changed files of the workspace to consoles. `has_undo` is true if the changes can be undone with the id of
+    /// the call.
+    pub fn report_changed_files(&self, paths: &[String], has_undo: bool) {
+        let running = &self.pipeline.0.running;
+        running.report_changed_files(&self.context().request_id, has_undo, paths, |path| {
+            let mut path = path.to_owned();
+            self.redactor.mask_text(&mut path);
+            path
+        });
+    }
+
     /// Labels everything that the call returns as untrusted.
     pub fn mark_untrusted(&self) {
         self.checked.taint_floor.add_label(&ContentLabel {

@@ -77,6 +77,17 @@ pub struct UndoScope {
     earlier: Arc<EarlierAttempts>,
 }
 
+/// The changes that a call has made.
+#[derive(Debug, Default)]
+pub struct RecordedChanges {
+    /// Created or changed files that agents or build tools load by themselves.
+    pub auto_run_files: Vec<String>,
+    /// All changed paths, below the workspace.
+    pub paths: Vec<String>,
+    /// True if the changes can be undone with the id of the call.
+    pub has_record: bool,
+}
+
 /// The recording of the finished attempts of a call, which the next attempt continues.
 #[derive(Debug, Default)]
 pub struct EarlierAttempts(Mutex<Option<UndoRecording>>);
@@ -266,21 +277,27 @@ impl UndoRecorder {
 
 impl UndoScope {
     /// Writes the record, on a thread for blocking work. Files are compared until the deadline; files not compared by
-    /// then count as changed. Returns the created or changed files that agents or build tools load by themselves.
-    pub async fn finish(self, deadline: &Deadline) -> Vec<String> {
+    /// then count as changed.
+    pub async fn finish(self, deadline: &Deadline) -> RecordedChanges {
         let Some(mut recording) = self.recorder.lock().take() else {
-            return Vec::new();
+            return RecordedChanges::default();
         };
         if recording.is_unused() {
-            return Vec::new();
+            return RecordedChanges::default();
         }
         let stop = Arc::clone(&recording.stop);
         let earlier = Arc::clone(&self.earlier);
         let mut task = tokio::task::spawn_blocking(move || {
             let prune = recording.write();
-            let obeyed = std::mem::take(&mut recording.obeyed);
+            let mut paths: Vec<_> = recording.recorded_paths.iter().cloned().collect();
+            paths.sort();
+            let changes = RecordedChanges {
+                auto_run_files: std::mem::take(&mut recording.obeyed),
+                paths,
+                has_record: recording.is_on_disk,
+            };
             *earlier.0.lock() = Some(recording);
-            (prune, obeyed)
+            (prune, changes)
         });
         let finished = {
             let work = pin!(&mut task);
@@ -294,11 +311,11 @@ impl UndoScope {
             }
         };
         // Pruning may take long, and the call does not wait for it.
-        let (prune, obeyed) = result.unwrap_or_default();
+        let (prune, changes) = result.unwrap_or_default();
         if let Some(prune) = prune {
             tokio::task::spawn_blocking(move || prune::prune(&prune.folder, prune.added));
         }
-        obeyed
+        changes
     }
 }
 

@@ -24,10 +24,10 @@ use tokio::task::AbortHandle;
 use super::program_host::ProgramHost;
 use super::{
     ProgramEngine, ProgramOutcome, ProgramOutput, ProgramRequest, TEMPORARY, TemporaryFolder,
-    report_obeyed_files, timeout_error, with_output,
+    report_changes, timeout_error, with_output,
 };
 use crate::backend;
-use crate::fs::{MountTracking, UndoRecorder};
+use crate::fs::{MountTracking, RecordedChanges, UndoRecorder};
 use crate::script::ScriptState;
 use crate::script::script_effects::ScriptEffects;
 use crate::trap_errors::trap_error;
@@ -285,11 +285,11 @@ impl ProgramEngine {
         };
         let completed = guard.completed;
         drop(guard);
-        let obeyed = match scope {
+        let changes = match scope {
             Some(scope) => scope.finish(&deadline).await,
-            None => Vec::new(),
+            None => RecordedChanges::default(),
         };
-        let result = report_obeyed_files(call, result, obeyed);
+        let result = report_changes(call, result, changes);
         let session = CodeSession {
             name: name.to_owned(),
             fresh: is_new,

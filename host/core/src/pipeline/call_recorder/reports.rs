@@ -10,7 +10,6 @@ use crate::call_monitor::{
     CallReport, CallTracker, CalledTool, LiveEffect, ReportedArguments, RunningCall,
     RunningCallFacts, RunningCalls,
 };
-use crate::clock::Stopwatch;
 use crate::decision::{Decision, PolicyEvaluation};
 use crate::error::{ToolError, ToolErrorCode};
 use crate::outcome::Outcome;
@@ -20,12 +19,11 @@ use crate::pipeline::mask::OutputReports;
 use super::CallRecorder;
 
 /// Maximum size of arguments that consoles show, in bytes. Longer ones are not copied.
-const ARGUMENTS_MAX: u64 = 4 << 20;
+const ARGUMENTS_MAX: u64 = 1 << 20;
 
 /// The reports of a call to consoles.
 pub(in crate::pipeline) struct CallReporter {
     tracker: CallTracker,
-    stopwatch: Stopwatch,
     /// The id of the calling tool's call.
     parent: Option<RequestId>,
     /// Reason why the arguments are not shown.
@@ -43,7 +41,6 @@ impl CallReporter {
         let is_unmaskable = recorder.vault_error.is_some();
         let mut reporter = Self {
             tracker: CallTracker::new(Arc::clone(calls)),
-            stopwatch: recorder.stopwatch.clone(),
             parent: call.parent.as_ref().map(|parent| parent.request_id.clone()),
             withheld: is_unmaskable
                 .then_some("not shown, because the secrets to mask could not be read"),
@@ -81,7 +78,7 @@ impl CallReporter {
         match self.withheld {
             Some(reason) => ReportedArguments::Withheld(reason),
             None if size.is_none_or(|size| size > ARGUMENTS_MAX) => {
-                ReportedArguments::Withheld("not shown, because they are longer than 4 MiB")
+                ReportedArguments::Withheld("not shown, because they are longer than 1 MiB")
             }
             None => ReportedArguments::Unmasked(arguments()),
         }
@@ -108,7 +105,7 @@ impl CallReporter {
         RunningCall::new(
             facts,
             event.time,
-            self.stopwatch.clone(),
+            recorder.stopwatch.clone(),
             recorder.redactor.clone(),
             event.trace.clone(),
         )
@@ -116,10 +113,7 @@ impl CallReporter {
 
     /// Reports the end of the call.
     pub(in crate::pipeline) fn finish(self, outcome: &Outcome) {
-        let Self {
-            tracker, stopwatch, ..
-        } = self;
-        tracker.finish(outcome, || stopwatch.now());
+        self.tracker.finish(outcome);
     }
 }
 

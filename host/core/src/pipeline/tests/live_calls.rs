@@ -1,7 +1,7 @@
 //! Tests of the reports about running calls, and of calls that a person cancels.
 
 use super::*;
-use crate::call::{CallObserver, CallProgress, LogLevel, LogLine};
+use crate::call::{CallProgress, LogLevel, LogLine};
 use crate::call_monitor::{CallMonitor, CallReport, LiveCallEvent, LiveCallState, LiveProcess};
 use crate::call_switch::NoCallSwitch;
 use crate::command::CommandStream;
@@ -52,7 +52,7 @@ fn watch(bench: &Bench) -> Arc<Recorder> {
     monitor
 }
 
-/// A backend that writes output and then waits.
+/// A backend that writes output, and then waits unless `n` is 0.
 struct Talker;
 
 impl Backend for Talker {
@@ -70,6 +70,9 @@ impl Backend for Talker {
             };
             observer.progress(progress("half"));
             observer.output(CommandStream::Stderr, progress("line"));
+            if call.arguments()["n"] == 0 {
+                return RawResult::from(Ok(ToolOutput::default()));
+            }
             std::future::pending().await
         })
     }
@@ -185,6 +188,7 @@ async fn live_call_masks_arguments_and_output() {
     let long = "x".repeat(100_000);
     let secret = json!({"a": "my-own-hoard-of-gold", "b\u{200b}": "\u{1b}[31m", "c": long});
     let running = start(&bench.pipeline, call("talker", json!({"n": 1}))).await;
+    bench.pipeline.call(call("talker", json!({"n": 0}))).await;
     bench.pipeline.call(call("sample", secret)).await;
     bench
         .pipeline
@@ -202,7 +206,7 @@ async fn live_call_masks_arguments_and_output() {
     };
     assert!(events.iter().any(is_cut), "{events:?}");
     let output = |event: &LiveCallEvent| matches!(event, LiveCallEvent::Output { .. });
-    assert_eq!(events.iter().filter(|event| output(event)).count(), 2);
+    assert!(events.iter().filter(|event| output(event)).count() >= 2);
     let progress = |event: &LiveCallEvent| matches!(event, LiveCallEvent::Progress { .. });
     assert!(events.iter().any(progress));
     // The call whose future was dropped has an end, too.
@@ -262,7 +266,8 @@ async fn cancelled_call_ends_its_nested_calls() {
         ..Fake::default()
     };
     let mut outer = with("outer", backend);
-    outer.definition.needs.tools = vec!["hang".into()];
+    outer.trust = ToolTrust::Trusted;
+    outer.granted.tools = vec!["hang".into()];
     let bench = bench(vec![outer, hanging()], json!({}), ApprovalAnswer::No);
     let monitor = watch(&bench);
     let call = call("outer", json!({}));
@@ -370,7 +375,7 @@ async fn live_call_that_began_before_the_console_is_listed() {
     assert!(started.arguments.contains('5'));
     assert!(bench.pipeline.cancel(&started.id, "ada"));
     running.await.unwrap();
-    assert_eq!(monitor.kinds(), ["finished"]);
+    assert_eq!(monitor.kinds().pop().as_deref(), Some("finished"));
 }
 
 /// Never answers.

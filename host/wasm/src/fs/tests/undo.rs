@@ -121,7 +121,13 @@ fn undo_reports_changed_agent_instruction_files() {
     workspace.write(".cargo/config.toml", "new").unwrap();
     workspace.write("README.md", "new").unwrap();
     let TestWorkspace { runtime, .. } = &workspace;
-    let obeyed = runtime.block_on(scope.finish(&deadline(Duration::from_secs(60))));
+    let changes = runtime.block_on(scope.finish(&deadline(Duration::from_secs(60))));
+    assert!(changes.has_record);
+    assert!(
+        changes.paths.contains(&"README.md".to_owned()),
+        "{changes:?}"
+    );
+    let obeyed = changes.auto_run_files;
     assert_eq!(obeyed, ["CLAUDE.md", "sub/AGENTS.md", ".cargo/config.toml"]);
 }
 
@@ -135,11 +141,8 @@ fn undo_record_is_written_on_timeout_and_on_drop() {
         let TestWorkspace { runtime, .. } = &workspace;
         runtime.block_on(async {
             match finishes {
-                true => scope.finish(&deadline(Duration::ZERO)).await,
-                false => {
-                    drop(scope);
-                    Vec::new()
-                }
+                true => drop(scope.finish(&deadline(Duration::ZERO)).await),
+                false => drop(scope),
             }
         });
         // Waits for background work.
