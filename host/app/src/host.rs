@@ -113,6 +113,7 @@ pub struct HostBuilder {
     session: Option<String>,
     settings: Option<MergedSettings>,
     approver: Option<Arc<dyn Approver>>,
+    has_no_user: bool,
 }
 
 impl HostBuilder {
@@ -136,6 +137,13 @@ impl HostBuilder {
     #[must_use]
     pub fn cache_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cache = Some(folder.into());
+        self
+    }
+
+    /// Uses no folder, no variables and no team policy of the user, for a temporary workspace.
+    #[must_use]
+    pub(crate) fn without_user(mut self) -> Self {
+        self.has_no_user = true;
         self
     }
 
@@ -169,7 +177,11 @@ impl HostBuilder {
     ///
     /// Returns `INVALID_PATH` if the folder cannot be a workspace, and `INVALID_INPUT` if a settings file is not valid.
     pub async fn build(self) -> Result<Host, ToolError> {
-        let mut user_dirs = UserDirs::find();
+        let mut user_dirs = if self.has_no_user {
+            UserDirs::default()
+        } else {
+            UserDirs::find()
+        };
         if let Some(config) = self.config {
             user_dirs.config = Some(config);
         }

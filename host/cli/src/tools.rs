@@ -135,7 +135,8 @@ pub struct PluginStorageInfo {
 }
 
 impl ToolDetails {
-    fn for_tool(setup: &HostSetup, tool: &Tool, costs: &mut TokenCosts) -> Self {
+    /// Collects the facts about a tool.
+    pub fn for_tool(setup: &HostSetup, tool: &Tool, costs: &mut TokenCosts) -> Self {
         Self {
             costs: DefinitionFormat::ALL.map(|format| (format, costs.tool_cost(tool, format))),
             calls: last_calls(setup, tool),

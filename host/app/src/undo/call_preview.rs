@@ -97,7 +97,7 @@ impl CallPreview {
         };
         let mut builder = Host::builder()
             .workspace(copies.workspace())
-            .config_dir(copies.folder.path().join("config"))
+            .without_user()
             .settings(MergedSettings::default())
             .approver(Arc::new(PreviewApprover));
         if let Some(cache) = &user_dirs.cache {

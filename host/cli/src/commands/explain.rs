@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use mimir_core::Decision;
 use mimir_core::approval::Fingerprint;
 use mimir_core::command::CommandVerdict;
 use mimir_core::grants;
 use mimir_core::pipeline::{CallExplanation, RequestPreview};
+use mimir_core::{Decision, Tool};
 use serde::Serialize;
 
 use crate::args::{ApproveMode, GlobalOptions};
@@ -19,9 +19,10 @@ use mimir::setup::HostSetup;
 
 use super::call::new_call;
 
+/// An explanation, as `mimir policy explain --json` prints it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ExplainReport<'a> {
+pub struct ExplainReport<'a> {
     decision: Decision,
     reasons: Vec<&'a mimir_core::decision::DecisionReason>,
     /// Verdict on each simple command, if the call runs any.
@@ -44,6 +45,31 @@ struct ExplainReport<'a> {
     later: Option<&'static str>,
 }
 
+impl<'a> ExplainReport<'a> {
+    /// Creates the report. `ungranted` is the hint of [`ungranted_files`].
+    pub fn new(
+        explanation: &'a CallExplanation,
+        ungranted: Option<&'a str>,
+        later: Option<&'static str>,
+    ) -> Self {
+        Self {
+            decision: explanation.evaluation.decision(),
+            reasons: explanation.evaluation.reasons().collect(),
+            commands: explanation.evaluation.commands(),
+            lease: explanation.stored_approval.as_ref().map(|lease| &lease.id),
+            network: explanation.network.as_ref(),
+            remedies: &explanation.remedies,
+            ungranted,
+            later,
+        }
+    }
+}
+
+/// Returns the hint on file rights that the tool could use but was not granted.
+pub fn ungranted_files(tool: &Tool) -> Option<String> {
+    grants::lacks_files(tool, &tool.granted).then(|| grants::files_remedy(tool))
+}
+
 /// Explains the decision about a call without running it. Only the assessor of the tool runs.
 pub async fn run(globals: &GlobalOptions, tool: &str, arguments: Vec<String>) -> CommandResult {
     let printer = globals.printer();
@@ -54,7 +80,7 @@ pub async fn run(globals: &GlobalOptions, tool: &str, arguments: Vec<String>) ->
         .registry
         .find(tool)
         .map_err(|error| CommandFailure::with_exit(error, ExitReason::Usage))?;
-    let ungranted = grants::lacks_files(found, &found.granted).then(|| grants::files_remedy(found));
+    let ungranted = ungranted_files(found);
     let later = question_of_running_call(found);
     let arguments = input
         .resolve(Some(found))
@@ -63,16 +89,7 @@ pub async fn run(globals: &GlobalOptions, tool: &str, arguments: Vec<String>) ->
     let explanation = pipeline
         .explain(new_call(tool.to_owned(), arguments))
         .await?;
-    let explained = ExplainReport {
-        decision: explanation.evaluation.decision(),
-        reasons: explanation.evaluation.reasons().collect(),
-        commands: explanation.evaluation.commands(),
-        lease: explanation.stored_approval.as_ref().map(|lease| &lease.id),
-        network: explanation.network.as_ref(),
-        remedies: &explanation.remedies,
-        ungranted: ungranted.as_deref(),
-        later,
-    };
+    let explained = ExplainReport::new(&explanation, ungranted.as_deref(), later);
     printer.print_result(&explained, |out| {
         print_explanation(out, &explanation)?;
         let notes = [ungranted.as_deref(), later];

@@ -20,7 +20,7 @@ use mimir::setup::HostSetup;
 mod add;
 mod agent_snippets;
 mod import;
-mod lifecycle;
+pub mod lifecycle;
 pub mod login;
 mod package_request;
 mod redirect;
@@ -28,7 +28,7 @@ mod registry;
 mod secret_detection;
 mod server_card;
 mod server_edits;
-mod status;
+pub mod status;
 mod trust;
 
 /// Runs a command of `mimir mcp`.

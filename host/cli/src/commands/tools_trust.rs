@@ -214,7 +214,7 @@ async fn grant_rights(
 
 /// Pins the changed content of a file that was pinned without another source, because the user accepts it. Returns false
 /// if there is nothing to pin.
-fn pin_local_file(
+pub fn pin_local_file(
     setup: &HostSetup,
     approval_store: &UserApprovalStore,
     tool: &Tool,
@@ -438,7 +438,7 @@ pub(super) async fn find_location(
 }
 
 /// Returns all tools of a plugin. `name` is the name or an alias of one of its tools, or its file name.
-pub(super) fn find_plugin(registry: &Registry, name: &str) -> CommandResult<Vec<Arc<Tool>>> {
+pub fn find_plugin(registry: &Registry, name: &str) -> CommandResult<Vec<Arc<Tool>>> {
     let tools = registry.tools().iter().chain(registry.displaced());
     let mut tools_of_file = tools.filter(|tool| is_file(&tool.origin.location, name));
     let tool = match (registry.get(name), tools_of_file.next()) {

@@ -11,7 +11,7 @@ use crate::args::{GlobalOptions, UndoArgs};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::{undo, warn};
 use mimir::setup::{self, HostSetup};
-use mimir::undo::{UndoRecord, UndoStore, is_logged};
+use mimir::undo::{RestoredPath, UndoRecord, UndoStore, is_logged};
 
 /// Maximum age of a change that is undone without an id or `--yes`. An older change is only named.
 const MAX_AGE: Duration = Duration::from_secs(60 * 60);
@@ -46,25 +46,11 @@ pub fn run(globals: &GlobalOptions, args: &UndoArgs) -> CommandResult {
     if args.id.is_none() && !args.yes && age.is_none_or(|age| age > MAX_AGE) {
         return Err(too_old(record, age).into());
     }
-    let audit = setup.audit();
-    audit.ready().map_err(|error| {
-        ToolError::unavailable(format!(
-            "nothing was taken back, because the undo could not be recorded: {error}"
-        ))
-    })?;
     let logged = is_logged(record, &AuditLog::at(setup.workspace.audit())).unwrap_or(false);
     if args.id.is_none() && !logged {
         return Err(unlogged(record).into());
     }
-    let mut event = undo_event(record);
-    let start = Instant::now();
-    let restored = backups.restore(record.clone(), args.force, logged);
-    event.duration_ms = Some(start.elapsed().as_secs_f64() * 1000.0);
-    event.ok = restored.is_ok();
-    event.code = restored.as_ref().err().map(|error| error.code);
-    if let Err(error) = audit.record(&event) {
-        warn(error);
-    }
+    let restored = restore_recorded(&setup, record, args.force, logged, None);
     let restored = restored.map_err(|error| match error.code {
         // The files were changed since.
         ToolErrorCode::AlreadyExists => CommandFailure::with_exit(error, ExitReason::Refused),
@@ -72,6 +58,37 @@ pub fn run(globals: &GlobalOptions, args: &UndoArgs) -> CommandResult {
     })?;
     undo::print_restored(printer, record, age, &restored)?;
     Ok(ExitReason::Done)
+}
+
+/// Undoes the change of a record, and records that in the audit log. `by` is the person, if another front end than the
+/// command line asks. `logged` must be true if the call of the record is in the audit log.
+pub fn restore_recorded(
+    setup: &HostSetup,
+    record: &UndoRecord,
+    force: bool,
+    logged: bool,
+    by: Option<&str>,
+) -> Result<Vec<RestoredPath>, ToolError> {
+    let audit = setup.audit();
+    audit.ready().map_err(|error| {
+        ToolError::unavailable(format!(
+            "nothing was taken back, because the undo could not be recorded: {error}"
+        ))
+    })?;
+    let backups = UndoStore::for_workspace(&setup.workspace);
+    let mut event = undo_event(record);
+    if let Some(by) = by {
+        event = event.with_detail(&format!("undone by {by}"));
+    }
+    let start = Instant::now();
+    let restored = backups.restore(record.clone(), force, logged);
+    event.duration_ms = Some(start.elapsed().as_secs_f64() * 1000.0);
+    event.ok = restored.is_ok();
+    event.code = restored.as_ref().err().map(|error| error.code);
+    if let Err(error) = audit.record(&event) {
+        warn(error);
+    }
+    restored
 }
 
 /// Creates the audit event of an undo, with the id of the undone call and a new session.

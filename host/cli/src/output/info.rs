@@ -175,6 +175,11 @@ pub fn print(
     printer.print_result(&info, |out| print_text(out, tool, &info))
 }
 
+/// Returns the full description of a tool, as `mimir tools info --json` prints it.
+pub fn value(tool: &Tool, policy: &Policy, details: &ToolDetails) -> Value {
+    serde_json::to_value(ToolInfo::new(tool, policy, details)).unwrap_or_default()
+}
+
 /// Returns the full description of a tool as lines without colours.
 pub fn lines(tool: &Tool, policy: &Policy, details: &ToolDetails) -> io::Result<Vec<String>> {
     let mut out = anstream::StripStream::new(Vec::new());

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use mimir_core::text::visible;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::exit::CommandResult;
 use mimir::undo::{FOLDER, PathState, RestoreResult, RestoredPath, UndoHistory, UndoRecord};
@@ -16,22 +16,20 @@ const MAX_PATHS: usize = 3;
 
 /// Prints the records, newest first.
 pub fn list(printer: ResultPrinter, history: &UndoHistory) -> CommandResult<()> {
-    let rows: Vec<_> = history
-        .records
-        .iter()
-        .map(|record| {
-            let paths: Vec<&str> = record.paths().collect();
-            let unrecorded = record.unrecorded.as_ref().map(|unrecorded| &unrecorded.why);
-            let mut row = json!({ "id": record.id, "tool": record.tool, "time": record.time, "undone": record.undone, "paths": paths });
-            if let Some(why) = unrecorded {
-                row["unkept"] = why.as_str().into();
-            }
-            row
-        })
-        .collect();
+    let rows: Vec<Value> = history.records.iter().map(row).collect();
     printer.print_result(&json!({ "changes": rows }), |out| print_list(out, history))?;
     unreadable(history);
     Ok(())
+}
+
+/// Returns a record as JSON.
+pub fn row(record: &UndoRecord) -> Value {
+    let paths: Vec<&str> = record.paths().collect();
+    let mut row = json!({ "id": record.id, "tool": record.tool, "time": record.time, "undone": record.undone, "paths": paths });
+    if let Some(unrecorded) = &record.unrecorded {
+        row["unkept"] = unrecorded.why.as_str().into();
+    }
+    row
 }
 
 fn print_list(out: &mut dyn Write, history: &UndoHistory) -> io::Result<()> {
@@ -98,6 +96,32 @@ pub fn unreadable(history: &UndoHistory) {
     }
 }
 
+/// Returns the result of an undo as JSON.
+pub fn restored_value(record: &UndoRecord, paths: &[RestoredPath]) -> Value {
+    let paths_with = |results: &[RestoreResult]| -> Vec<&str> {
+        let paths = paths.iter().filter(|path| results.contains(&path.result));
+        paths.map(|path| path.path.as_str()).collect()
+    };
+    json!({
+        "id": record.id,
+        "tool": record.tool,
+        "time": record.time,
+        "restored": paths_with(&[RestoreResult::Restored, RestoreResult::Removed]),
+        "kept": paths_with(&[RestoreResult::LeftInPlace]),
+        "asBefore": paths_with(&[RestoreResult::Unchanged]),
+        "copies": copies(paths),
+    })
+}
+
+/// Returns the copies of replaced files, by path.
+fn copies(paths: &[RestoredPath]) -> serde_json::Map<String, Value> {
+    let copy = |path: &RestoredPath| {
+        let copy = path.copy.as_ref()?;
+        Some((path.path.clone(), json!(format!("{FOLDER}/{copy}"))))
+    };
+    paths.iter().filter_map(copy).collect()
+}
+
 /// Prints the result of an undo.
 pub fn print_restored(
     printer: ResultPrinter,
@@ -105,24 +129,8 @@ pub fn print_restored(
     age: Option<Duration>,
     paths: &[RestoredPath],
 ) -> CommandResult<()> {
-    let paths_with = |results: &[RestoreResult]| -> Vec<&str> {
-        let paths = paths.iter().filter(|path| results.contains(&path.result));
-        paths.map(|path| path.path.as_str()).collect()
-    };
-    let copy = |path: &RestoredPath| {
-        let copy = path.copy.as_ref()?;
-        Some((path.path.clone(), json!(format!("{FOLDER}/{copy}"))))
-    };
-    let copies: serde_json::Map<_, _> = paths.iter().filter_map(copy).collect();
-    let value = json!({
-        "id": record.id,
-        "tool": record.tool,
-        "time": record.time,
-        "restored": paths_with(&[RestoreResult::Restored, RestoreResult::Removed]),
-        "kept": paths_with(&[RestoreResult::LeftInPlace]),
-        "asBefore": paths_with(&[RestoreResult::Unchanged]),
-        "copies": copies,
-    });
+    let copies = copies(paths);
+    let value = restored_value(record, paths);
     printer.print_result(&value, |out| {
         writeln!(
             out,

@@ -21,10 +21,34 @@ const FOLLOW_INTERVAL: Duration = Duration::from_millis(250);
 /// Stops a server in all processes of the workspace, until it is started again.
 pub fn stop(globals: &GlobalOptions, name: &str) -> CommandResult {
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    check_known(&setup, name)?;
-    let running = processes_in_states(&setup, name, &[ServerState::Running])?;
-    ServerControl::stop(&setup.user_dirs, &setup.workspace, name)?;
+    let running = stop_server(&setup, name)?;
     report(globals, name, "stopped", &running, "no process runs it now")
+}
+
+/// Stops a server like [`stop`]. Returns the processes in which it runs.
+pub fn stop_server(setup: &HostSetup, name: &str) -> CommandResult<Vec<ServerProcess>> {
+    check_known(setup, name)?;
+    let running = processes_in_states(setup, name, &[ServerState::Running])?;
+    ServerControl::stop(&setup.user_dirs, &setup.workspace, name)?;
+    Ok(running)
+}
+
+/// Starts a stopped server in the running processes. Returns false if it runs already.
+pub fn start_server(setup: &HostSetup, name: &str) -> CommandResult<bool> {
+    check_startable(setup, name)?;
+    let running = processes_in_states(setup, name, &[ServerState::Running])?;
+    if !setup.settings.server_control.is_stopped(name) && !running.is_empty() {
+        return Ok(false);
+    }
+    ServerControl::start(&setup.user_dirs, &setup.workspace, name)?;
+    Ok(true)
+}
+
+/// Restarts a server in the processes in which it is running.
+pub fn restart_server(setup: &HostSetup, name: &str) -> CommandResult<()> {
+    check_startable(setup, name)?;
+    ServerControl::restart(&setup.user_dirs, &setup.workspace, name)?;
+    Ok(())
 }
 
 /// Starts a server in the running processes, and undoes [`stop`].

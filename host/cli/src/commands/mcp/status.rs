@@ -74,12 +74,38 @@ struct ErrorRow<'a> {
 pub fn print(globals: &GlobalOptions, name: Option<&str>) -> CommandResult {
     let printer = globals.printer();
     let setup = HostSetup::find(globals.workspace.as_deref())?;
-    let settings = &setup.settings.config.mcp;
-    let withheld: Vec<&str> = withheld_names(&setup);
-    if let Some(name) = name.filter(|name| !withheld.contains(name)) {
+    if let Some(name) = name.filter(|name| !withheld_names(&setup).contains(name)) {
         lifecycle::check_known(&setup, name)?;
     }
-    let processes = lifecycle::processes(&setup)?;
+    with_rows(&setup, name, |rows| {
+        printer.print_result(&rows_value(&setup, rows), |out| {
+            if rows.is_empty() {
+                writeln!(out, "No servers are configured. Add one with `mimir mcp add NAME -- COMMAND`, or import those of your agents with `mimir mcp import`.")?;
+            }
+            rows.iter().try_for_each(|row| print_row(out, row))
+        })
+    })?;
+    Ok(ExitReason::Done)
+}
+
+/// Returns the state of all servers, as `mimir mcp status --json` prints it.
+pub fn value(setup: &HostSetup) -> CommandResult<serde_json::Value> {
+    with_rows(setup, None, |rows| Ok(rows_value(setup, rows)))
+}
+
+fn rows_value(setup: &HostSetup, rows: &[ServerRow<'_>]) -> serde_json::Value {
+    json!({ "enabled": setup.settings.config.mcp.is_enabled(), "servers": rows })
+}
+
+/// Passes the states of all servers, or of one, to `use_rows`.
+fn with_rows<T>(
+    setup: &HostSetup,
+    name: Option<&str>,
+    use_rows: impl FnOnce(&[ServerRow<'_>]) -> CommandResult<T>,
+) -> CommandResult<T> {
+    let settings = &setup.settings.config.mcp;
+    let withheld: Vec<&str> = withheld_names(setup);
+    let processes = lifecycle::processes(setup)?;
     let mut known = setup.servers.servers().known().tools;
     setup.apply_grants(&mut known);
     let errors = settings.servers.keys();
@@ -93,7 +119,7 @@ pub fn print(globals: &GlobalOptions, name: Option<&str>) -> CommandResult {
     let rows: Vec<ServerRow> = names
         .filter(|row| name.is_none_or(|name| name == *row))
         .map(|name| {
-            let mut row = server_row(&setup, name, &processes, &known);
+            let mut row = server_row(setup, name, &processes, &known);
             if row.last_error.is_none() {
                 row.last_error = errors.get(name).map(|error| ErrorRow {
                     code: error.code.as_str(),
@@ -104,14 +130,7 @@ pub fn print(globals: &GlobalOptions, name: Option<&str>) -> CommandResult {
             row
         })
         .collect();
-    let value = json!({ "enabled": settings.is_enabled(), "servers": rows });
-    printer.print_result(&value, |out| {
-        if rows.is_empty() {
-            writeln!(out, "No servers are configured. Add one with `mimir mcp add NAME -- COMMAND`, or import those of your agents with `mimir mcp import`.")?;
-        }
-        rows.iter().try_for_each(|row| print_row(out, row))
-    })?;
-    Ok(ExitReason::Done)
+    use_rows(&rows)
 }
 
 /// Returns the names of the servers whose settings are ignored until the user accepts the project's settings.

@@ -1,0 +1,396 @@
+//! The data of the console: implements [`ConsoleBackend`] over the settings, stores and logs of a workspace.
+//!
+//! Each submodule answers the requests about one subject. Roles are checked before. Texts of strangers are made visible
+//! here, in one place.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::stream::{self, BoxStream, StreamExt as _};
+use mimir_console::{
+    ConsoleBackend, ConsoleEvents, ConsoleRequest, ConsoleUser, QuestionAnswer, RecordFilter,
+    ServerAction,
+};
+use mimir_core::{AuditEvent, BoxFuture, ToolError};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::{Semaphore, mpsc};
+
+use mimir::cluster::ClusterMembership;
+use mimir::live_calls::LiveCallHub;
+use mimir::setup::HostSetup;
+use mimir::shared_questions::QuestionStore;
+
+use crate::output::warn;
+
+mod charts;
+mod events;
+mod least_privilege;
+mod lists;
+mod live;
+mod matches;
+mod policy_edits;
+mod policy_layers;
+mod questions;
+mod record;
+mod recorded_calls;
+mod servers;
+mod story;
+#[cfg(test)]
+mod tests;
+mod tools;
+mod undo;
+mod visible_text;
+mod what_if;
+mod workspace;
+
+use questions::PreviewCache;
+use visible_text::make_visible;
+use workspace::{ConsoleWorkspace, LoadedWorkspace, blocking};
+
+/// Time within which a question of another process is seen.
+const QUESTION_LATENCY: Duration = Duration::from_millis(20);
+
+/// Time for which the result of a verification of the log counts in stories of calls.
+const CHAIN_AGE: Duration = Duration::from_secs(30);
+
+/// Maximum number of requests at a time that read much of the log.
+const LOG_READERS: usize = 2;
+
+/// Number of exported lines that are read ahead of a slow client.
+const EXPORT_LINES: usize = 64;
+
+/// The data of a console for one workspace. Clones share it.
+#[derive(Clone)]
+pub struct WorkspaceConsole(Arc<ConsoleState>);
+
+struct ConsoleState {
+    workspace: ConsoleWorkspace,
+    hub: LiveCallHub,
+    questions: QuestionStore,
+    previews: PreviewCache,
+    cluster: Option<Arc<ClusterMembership>>,
+    log_readers: Semaphore,
+    chain: Mutex<Option<(Instant, Value)>>,
+}
+
+impl WorkspaceConsole {
+    /// Creates the data of the workspace, and of the cluster if the process has joined one. The hub collects the running
+    /// calls.
+    ///
+    /// # Errors
+    /// This platform has no folder for the user's settings, in which processes share their questions.
+    pub fn new(setup: &HostSetup, hub: LiveCallHub) -> Result<Self, ToolError> {
+        let cluster = setup.cluster().cloned();
+        let state = match &cluster {
+            Some(cluster) => Some(Arc::clone(cluster.state())),
+            None => setup.console_state(QUESTION_LATENCY),
+        };
+        let state = state.ok_or_else(|| {
+            ToolError::unavailable(
+                "this platform has no folder for your own settings, where questions are shared; set MIMIR_CONFIG_DIR",
+            )
+        })?;
+        Ok(Self(Arc::new(ConsoleState {
+            workspace: ConsoleWorkspace::new(setup),
+            hub,
+            questions: QuestionStore::new(state),
+            previews: PreviewCache::default(),
+            cluster,
+            log_readers: Semaphore::new(LOG_READERS),
+            chain: Mutex::default(),
+        })))
+    }
+}
+
+impl ConsoleBackend for WorkspaceConsole {
+    fn handle<'a>(
+        &'a self,
+        user: &'a ConsoleUser,
+        request: ConsoleRequest,
+    ) -> BoxFuture<'a, Result<Value, ToolError>> {
+        Box::pin(async move {
+            let mut value = self.0.answer(user, request).await?;
+            make_visible(&mut value);
+            Ok(value)
+        })
+    }
+
+    fn export_record(&self, filter: RecordFilter) -> BoxStream<'static, Result<String, ToolError>> {
+        let (send, receive) = mpsc::channel(EXPORT_LINES);
+        let state = Arc::clone(&self.0);
+        tokio::spawn(async move {
+            let setup = match state.workspace.setup().await {
+                Ok(setup) => setup,
+                Err(error) => {
+                    let _ = send.send(Err(error)).await;
+                    return;
+                }
+            };
+            let exported = blocking(move || {
+                let sent =
+                    record::export(&setup, filter, |line| send.blocking_send(Ok(line)).is_ok());
+                if let Err(error) = sent {
+                    // Fails if the client is gone.
+                    let _ = send.blocking_send(Err(error));
+                }
+                Ok(())
+            });
+            if let Err(error) = exported.await {
+                tracing::warn!(%error, "an export of the record was interrupted");
+            }
+        });
+        stream::unfold(receive, |mut receive| async move {
+            let line = receive.recv().await?;
+            Some((line, receive))
+        })
+        .boxed()
+    }
+
+    fn events(&self) -> ConsoleEvents {
+        events::follow(Arc::clone(&self.0))
+    }
+}
+
+impl ConsoleState {
+    async fn answer(
+        self: &Arc<Self>,
+        user: &ConsoleUser,
+        request: ConsoleRequest,
+    ) -> Result<Value, ToolError> {
+        use ConsoleRequest as Request;
+        match request {
+            Request::State => self.state().await,
+            Request::Calls => Ok(serde_json::to_value(self.hub.snapshot()).unwrap_or_default()),
+            Request::CancelCall { id } => {
+                live::cancel_call(&self.hub, user, &id).map(|()| Value::Null)
+            }
+            Request::StopAll { reason } => {
+                let order = self.stop_order()?;
+                let event = order.stop(user, reason.as_deref()).await?;
+                self.record_event(&event).await;
+                Ok(live::stop_value(order.read().await?.as_ref()))
+            }
+            Request::StartAll => {
+                if let Some(event) = self.stop_order()?.start(user).await? {
+                    self.record_event(&event).await;
+                }
+                Ok(Value::Null)
+            }
+            Request::Questions => {
+                let workspace = self.workspace.load().await?;
+                questions::open_questions(&self.questions, &workspace, &self.previews).await
+            }
+            Request::AnswerQuestion { id, answer } => self.answer_question(user, &id, answer).await,
+            Request::QuestionMatches { id, pattern } => {
+                let _permit = self.log_permit().await;
+                let question = self.questions.find(&id).await?;
+                let workspace = self.workspace.load().await?;
+                matches::find_matches(workspace, &question, pattern).await
+            }
+            Request::Record(filter) => self.read(move |setup| record::page(setup, filter)).await,
+            Request::CallStory { id } => {
+                let chain = self.chain().await;
+                self.read(move |setup| story::call_story(setup, &id, chain))
+                    .await
+            }
+            Request::VerifyRecord => {
+                let _permit = self.log_permit().await;
+                let report = self.read(record::verify_log).await?;
+                Ok(serde_json::to_value(&report).unwrap_or_default())
+            }
+            Request::Charts { days } => {
+                let _permit = self.log_permit().await;
+                self.read(move |setup| charts::charts(setup, days)).await
+            }
+            Request::Tools => self.read_loaded(tools::list).await,
+            Request::ToolDetails { name } => {
+                tools::details(&*self.workspace.load().await?, &name).await
+            }
+            Request::SwitchTool { name, on } => {
+                let by = user.name.clone();
+                self.change(move |workspace| tools::switch(workspace, &name, on, &by))
+                    .await
+            }
+            Request::TrustTool { name, digest } => {
+                let workspace = self.workspace.load().await?;
+                let trusted = tools::trust(&workspace, &name, &digest, &user.name).await;
+                self.workspace.mark_changed();
+                trusted
+            }
+            Request::Servers => self.read(servers::list).await,
+            Request::ControlServer { name, action } => {
+                self.control_server(user, name, action).await
+            }
+            Request::Sessions => self.read(lists::sessions).await,
+            Request::Workers => self.read(|setup| Ok(lists::workers(setup))).await,
+            Request::Memory => self.read(lists::memory).await,
+            Request::Packages => self.read(|setup| Ok(lists::packages(setup))).await,
+            Request::UndoRecords => self.read(undo::records).await,
+            Request::UndoDetails { id } => {
+                self.read_loaded(move |workspace| {
+                    let redactor = workspace.redactor()?;
+                    undo::details(&workspace.setup, &id, &redactor)
+                })
+                .await
+            }
+            Request::Undo { id } => {
+                let by = user.name.clone();
+                self.read(move |setup| undo::undo(setup, &id, &by)).await
+            }
+            Request::Policy => self.read_loaded(policy_layers::layers).await,
+            Request::ExplainCall {
+                tool,
+                arguments,
+                edit,
+            } => {
+                let workspace = self.workspace.load().await?;
+                what_if::explain(&workspace, &tool, arguments, edit.as_ref()).await
+            }
+            Request::WhatIf { edit, days } => {
+                let _permit = self.log_permit().await;
+                what_if::what_if(self.workspace.load().await?, &edit, days).await
+            }
+            Request::ProposeEdit { edit } => {
+                self.read_loaded(move |workspace| policy_edits::propose(workspace, &edit))
+                    .await
+            }
+            Request::ApplyEdit { edit, digest } => {
+                let by = user.name.clone();
+                self.change(move |workspace| policy_edits::apply(workspace, &edit, &digest, &by))
+                    .await
+            }
+            Request::LeastPrivilege => {
+                let _permit = self.log_permit().await;
+                self.read_loaded(least_privilege::report).await
+            }
+        }
+    }
+
+    /// Runs a function on the current settings, on a thread on which it may block.
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&HostSetup) -> Result<T, ToolError> + Send + 'static,
+    ) -> Result<T, ToolError> {
+        let setup = self.workspace.setup().await?;
+        blocking(move || work(&setup)).await
+    }
+
+    /// Runs a function on the current tools and rules, on a thread on which it may block.
+    async fn read_loaded<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&LoadedWorkspace) -> Result<T, ToolError> + Send + 'static,
+    ) -> Result<T, ToolError> {
+        let workspace = self.workspace.load().await?;
+        blocking(move || work(&workspace)).await
+    }
+
+    /// Like [`Self::read_loaded`], for a function that changes settings or tools.
+    async fn change<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&LoadedWorkspace) -> Result<T, ToolError> + Send + 'static,
+    ) -> Result<T, ToolError> {
+        let changed = self.read_loaded(work).await;
+        self.workspace.mark_changed();
+        changed
+    }
+
+    async fn log_permit(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
+        self.log_readers.acquire().await.ok()
+    }
+
+    fn stop_order(&self) -> Result<live::StopOrder, ToolError> {
+        live::StopOrder::new(self.cluster.as_deref(), self.workspace.user_dirs())
+    }
+
+    async fn state(&self) -> Result<Value, ToolError> {
+        let notice = self.stop_order()?.read().await?;
+        let folder = self.workspace.folder();
+        let cluster = self.cluster.as_ref().map(|cluster| {
+            json!({
+                "servers": cluster.connection().servers(),
+                "workspace": cluster.workspace(),
+                "node": cluster.node().id(),
+            })
+        });
+        Ok(json!({
+            "workspace": folder.root().display().to_string(),
+            "stop": live::stop_value(notice.as_ref()),
+            "cluster": cluster,
+        }))
+    }
+
+    async fn answer_question(
+        &self,
+        user: &ConsoleUser,
+        id: &str,
+        answer: QuestionAnswer,
+    ) -> Result<Value, ToolError> {
+        let event = questions::answer_question(&self.questions, user, id, answer).await?;
+        self.record_event(&event).await;
+        Ok(json!({ "counted": true }))
+    }
+
+    async fn control_server(
+        &self,
+        user: &ConsoleUser,
+        name: String,
+        action: ServerAction,
+    ) -> Result<Value, ToolError> {
+        let by = user.name.clone();
+        let done = self.read(move |setup| servers::control(setup, &name, action, &by));
+        done.await.map(|()| Value::Null)
+    }
+
+    /// Records an action that has happened already, so that a failure only causes a warning.
+    async fn record_event(&self, event: &AuditEvent) {
+        let recorded = match &self.cluster {
+            Some(cluster) => {
+                let settings = mimir_core::config::AuditSettings::default();
+                let sink = cluster.audit(settings);
+                let recorded = sink.record_with_others(event).await;
+                recorded.map_err(ToolError::unavailable)
+            }
+            None => {
+                let event = event.clone();
+                self.read(move |setup| {
+                    setup.record_event(&event);
+                    Ok(())
+                })
+                .await
+            }
+        };
+        if let Err(error) = recorded {
+            warn(format_args!(
+                "an action at the console was not recorded: {error}"
+            ));
+        }
+    }
+
+    /// Returns whether the log is intact, as of the last verification.
+    async fn chain(&self) -> Value {
+        if let Some((at, chain)) = &*self.chain.lock()
+            && at.elapsed() < CHAIN_AGE
+        {
+            return chain.clone();
+        }
+        let _permit = self.log_permit().await;
+        let chain = match self.read(record::verify_log).await {
+            Ok(report) if report.ok => json!({
+                "state": "intact",
+                "text": format!("all {} lines of the log are unchanged and in their order", report.lines),
+            }),
+            Ok(report) => {
+                let faults = report
+                    .findings
+                    .iter()
+                    .filter(|finding| finding.fault.is_fault());
+                let texts: Vec<&str> = faults.take(3).map(|fault| fault.text.as_str()).collect();
+                json!({ "state": "broken", "text": texts.join("; ") })
+            }
+            Err(error) => json!({ "state": "unknown", "text": error.message }),
+        };
+        *self.chain.lock() = Some((Instant::now(), chain.clone()));
+        chain
+    }
+}

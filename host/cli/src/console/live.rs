@@ -1,0 +1,107 @@
+//! Running calls, and the order to stop all calls.
+
+use std::time::SystemTime;
+
+use mimir_console::ConsoleUser;
+use mimir_core::audit::AuditEvent;
+use mimir_core::call_switch::StopNotice;
+use mimir_core::text::{prefix, visible};
+use mimir_core::{RequestId, ToolError};
+use serde_json::{Value, json};
+
+use mimir::call_switch::{ClusterStop, StopFile};
+use mimir::cluster::{ClusterMembership, state_error};
+use mimir::live_calls::LiveCallHub;
+use mimir::user_dirs::UserDirs;
+
+use super::workspace::LoadedWorkspace;
+
+/// Maximum length of a reason in characters.
+const REASON_MAX: usize = 300;
+
+/// Cancels a running call.
+pub fn cancel_call(hub: &LiveCallHub, user: &ConsoleUser, id: &str) -> Result<(), ToolError> {
+    let id = RequestId::try_from(id.to_owned()).map_err(|_| {
+        ToolError::not_found("the id is not that of a call: expected an id from the list of calls")
+    })?;
+    hub.cancel(&id, &user.name)
+}
+
+/// The order to refuse all calls: of a cluster, or of the user on this machine.
+pub enum StopOrder {
+    /// The order in a cluster.
+    Cluster(ClusterStop),
+    /// The order in a file of the user.
+    Machine(StopFile),
+}
+
+impl StopOrder {
+    /// Returns the order of the cluster, or of this user.
+    pub fn new(
+        cluster: Option<&ClusterMembership>,
+        user_dirs: &UserDirs,
+    ) -> Result<Self, ToolError> {
+        if let Some(cluster) = cluster {
+            let state = std::sync::Arc::clone(cluster.state());
+            return Ok(Self::Cluster(ClusterStop::new(state)));
+        }
+        let file = StopFile::of_user(user_dirs);
+        file.map(Self::Machine).ok_or_else(|| {
+            ToolError::unavailable(
+                "this platform has no folder for your own settings, where the order is stored; set MIMIR_CONFIG_DIR",
+            )
+        })
+    }
+
+    /// Reads the order.
+    pub async fn read(&self) -> Result<Option<StopNotice>, ToolError> {
+        match self {
+            Self::Cluster(order) => order.read().await.map_err(|error| state_error(&error)),
+            Self::Machine(file) => Ok(file.read()),
+        }
+    }
+
+    /// Refuses all calls. Returns the event for the audit log.
+    pub async fn stop(
+        &self,
+        user: &ConsoleUser,
+        reason: Option<&str>,
+    ) -> Result<AuditEvent, ToolError> {
+        let reason = reason.map(str::trim).filter(|reason| !reason.is_empty());
+        let reason = reason.map(|reason| visible(prefix(reason, REASON_MAX)));
+        let because = reason
+            .as_ref()
+            .map_or(String::new(), |reason| format!(": {reason}"));
+        let notice = StopNotice::new(user.name.clone(), SystemTime::now(), reason);
+        match self {
+            Self::Cluster(order) => {
+                let stopped = order.stop(&notice).await;
+                stopped.map_err(|error| state_error(&error))?;
+            }
+            Self::Machine(file) => file.stop(&notice)?,
+        }
+        let detail = format!(
+            "all calls are refused, by {} at the console{because}",
+            notice.by
+        );
+        Ok(LoadedWorkspace::change_event("calls", &visible(&detail)))
+    }
+
+    /// Allows calls again. Returns the event for the audit log, if there was an order.
+    pub async fn start(&self, user: &ConsoleUser) -> Result<Option<AuditEvent>, ToolError> {
+        let notice = match self {
+            Self::Cluster(order) => order.start().await.map_err(|error| state_error(&error))?,
+            Self::Machine(file) => file.start()?,
+        };
+        let detail = format!("calls are allowed again, by {} at the console", user.name);
+        Ok(notice.map(|_| LoadedWorkspace::change_event("calls", &visible(&detail))))
+    }
+}
+
+/// Returns the order as the page shows it.
+pub fn stop_value(notice: Option<&StopNotice>) -> Value {
+    notice.map_or(
+        Value::Null,
+        |notice| json!({ "by": notice.by, "atMs": notice.at_ms, "reason": notice.reason }),
+    )
+}

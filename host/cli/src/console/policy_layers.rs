@@ -1,0 +1,242 @@
+//! The rules of all settings files, with their origin.
+
+use std::collections::BTreeMap;
+
+use mimir_core::config::{ExecMode, RuleSettings, ToolSettings};
+use mimir_core::{Decision, ToolError};
+use serde_json::{Value, json};
+
+use mimir::settings::{ConfigFile, ConfigLocation, ConfigOwner};
+
+use super::workspace::LoadedWorkspace;
+
+/// Returns the rules of each layer, in the order in which files are read, and the files that can be edited.
+pub fn layers(workspace: &LoadedWorkspace) -> Result<Value, ToolError> {
+    let setup = &workspace.setup;
+    let redactor = workspace.redactor()?;
+    let settings = &setup.settings;
+    let mut layers: Vec<Value> = settings.files.iter().map(layer_value).collect();
+    layers.push(tool_defaults(workspace));
+    let mut layers = Value::Array(layers);
+    redactor.mask_value(&mut layers);
+    let locations = ConfigLocation::all_locations(&setup.user_dirs, &setup.workspace);
+    let is_editable = |owner| matches!(owner, ConfigOwner::User | ConfigOwner::Project);
+    let files: Vec<Value> = locations
+        .iter()
+        .map(|location| {
+            let file = settings
+                .files
+                .iter()
+                .find(|file| file.path == location.path);
+            json!({
+                "name": location.owner.as_str(),
+                "path": location.shown,
+                "editable": is_editable(location.owner),
+                "exists": file.is_some(),
+                "digest": file.map(ConfigFile::digest),
+            })
+        })
+        .collect();
+    Ok(json!({ "layers": layers, "files": files, "withheld": settings.withheld() }))
+}
+
+fn layer_value(file: &ConfigFile) -> Value {
+    let mut rules = LayerRules {
+        lines: file.key_lines(),
+        rules: Vec::new(),
+    };
+    rules.add_file(file);
+    json!({
+        "name": file.owner.as_str(),
+        "source": file.shown,
+        "editable": matches!(file.owner, ConfigOwner::User | ConfigOwner::Project),
+        "rules": rules.rules,
+    })
+}
+
+/// Returns the defaults of the tools themselves, which apply where no file says otherwise.
+fn tool_defaults(workspace: &LoadedWorkspace) -> Value {
+    let snapshot = workspace.snapshot();
+    let mut by_decision: BTreeMap<Decision, Vec<&str>> = BTreeMap::new();
+    for tool in snapshot.registry.tools() {
+        let names = by_decision.entry(tool.definition.approval).or_default();
+        names.push(tool.name().as_str());
+    }
+    let rules: Vec<Value> = by_decision
+        .iter()
+        .map(|(decision, tools)| {
+            json!({
+                "rule": "default",
+                "decision": decision,
+                "tools": tools,
+                "text": format!("{} tools declare `{}` by default", tools.len(), decision.as_str()),
+            })
+        })
+        .collect();
+    json!({ "name": "tools", "source": "", "editable": false, "rules": rules })
+}
+
+struct LayerRules {
+    lines: BTreeMap<String, u64>,
+    rules: Vec<Value>,
+}
+
+impl LayerRules {
+    fn add(&mut self, key: &str, decision: Option<Decision>, tools: &[String], text: String) {
+        let mut rule = json!({ "rule": key, "decision": decision, "tools": tools, "text": text });
+        if let Some(line) = self.lines.get(key) {
+            rule["line"] = json!(line);
+        }
+        self.rules.push(rule);
+    }
+
+    fn add_file(&mut self, file: &ConfigFile) {
+        let config = &file.config;
+        let deny = Some(Decision::Deny);
+        let policy = &config.policy;
+        if !policy.allow.is_empty() {
+            let text = "only these tools are available".to_owned();
+            self.add("policy.allow", deny, &policy.allow, text);
+        }
+        if !policy.deny.is_empty() {
+            let text = "these tools are not available".to_owned();
+            self.add("policy.deny", deny, &policy.deny, text);
+        }
+        for (key, groups, text) in [
+            (
+                "policy.groups.allow",
+                &policy.groups.allow,
+                "only tools of these groups are available",
+            ),
+            (
+                "policy.groups.deny",
+                &policy.groups.deny,
+                "tools of these groups are not available",
+            ),
+        ] {
+            let names: Vec<String> = groups
+                .iter()
+                .map(|group| group.as_str().to_owned())
+                .collect();
+            if !names.is_empty() {
+                self.add(key, deny, &names, text.to_owned());
+            }
+        }
+        for (at, rule) in policy.rules.iter().enumerate() {
+            self.add_rule(&format!("policy.rules[{at}]"), rule, &rule.tools);
+        }
+        if let Some(decision) = config.approval.default {
+            let text = "custom tools without another setting".to_owned();
+            self.add("approval.default", Some(decision), &[], text);
+        }
+        for (name, decision) in &config.approval.tools {
+            let key = format!("approval.tools.{name}");
+            self.add(
+                &key,
+                Some(*decision),
+                std::slice::from_ref(name),
+                "all calls".to_owned(),
+            );
+        }
+        for (name, tool) in &config.tools.each {
+            self.add_tool(name, tool);
+        }
+        self.add_commands(file);
+        if !config.files.deny.is_empty() {
+            let text = format!("tools cannot access {}", config.files.deny.join(", "));
+            self.add("files.deny", deny, &[], text);
+        }
+        let enforcement = &config.enforcement;
+        if enforcement.disable_local_tools {
+            let text = "custom tools and skills of workspaces are not loaded".to_owned();
+            self.add("enforcement.disableLocalTools", deny, &[], text);
+        }
+        if enforcement.require_signature {
+            let text = "custom tools without a trusted signature are not loaded".to_owned();
+            self.add("enforcement.requireSignature", deny, &[], text);
+        }
+        if !enforcement.allow_tools.is_empty() {
+            let text = "only these tools can be used".to_owned();
+            self.add(
+                "enforcement.allowTools",
+                deny,
+                &enforcement.allow_tools,
+                text,
+            );
+        }
+    }
+
+    fn add_tool(&mut self, name: &str, tool: &ToolSettings) {
+        let own = [name.to_owned()];
+        if tool.enabled == Some(false) {
+            let key = format!("tools.{name}.enabled");
+            self.add(&key, Some(Decision::Deny), &own, "switched off".to_owned());
+        }
+        if let Some(decision) = tool.approval.level() {
+            let key = format!("tools.{name}.approval");
+            self.add(&key, Some(decision), &own, "all calls".to_owned());
+        }
+        if let Some(block) = tool.approval.block() {
+            let key = format!("tools.{name}.approval.dangerPatterns");
+            if !block.danger_patterns.is_empty() {
+                let text = format!("arguments that match {}", block.danger_patterns.join(", "));
+                self.add(&key, Some(Decision::Ask), &own, text);
+            }
+        }
+        for (at, rule) in tool.rules.iter().enumerate() {
+            self.add_rule(&format!("tools.{name}.rules[{at}]"), rule, &own);
+        }
+        if !tool.deny.is_empty() {
+            let key = format!("tools.{name}.deny");
+            let text = format!("the tool cannot access {}", tool.deny.join(", "));
+            self.add(&key, Some(Decision::Deny), &own, text);
+        }
+    }
+
+    fn add_rule(&mut self, key: &str, rule: &RuleSettings, tools: &[String]) {
+        let conditions: Vec<String> = rule
+            .when
+            .iter()
+            .map(|(argument, matcher)| {
+                let matcher = serde_json::to_string(matcher).unwrap_or_default();
+                format!("{argument}: {matcher}")
+            })
+            .collect();
+        let groups = rule.groups.iter().map(|group| group.as_str());
+        let sources = rule.sources.iter().map(|source| source.as_str());
+        let scope: Vec<&str> = groups.chain(sources).collect();
+        let parts = [
+            rule.name.clone().unwrap_or_default(),
+            rule.reason.clone().unwrap_or_default(),
+            conditions.join(", "),
+            scope.join(", "),
+        ];
+        let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        let text = match parts.is_empty() {
+            true => "all calls".to_owned(),
+            false => parts.join("; "),
+        };
+        self.add(key, Some(rule.decision), tools, text);
+    }
+
+    fn add_commands(&mut self, file: &ConfigFile) {
+        let commands = &file.config.exec_approvals;
+        let mode = match commands.mode {
+            None => None,
+            Some(ExecMode::Full) => Some((Decision::Allow, "all commands may run")),
+            Some(ExecMode::Allowlist) => Some((
+                Decision::Ask,
+                "commands that match no pattern are asked about",
+            )),
+            Some(ExecMode::Deny) => Some((Decision::Deny, "no commands may run")),
+        };
+        if let Some((decision, text)) = mode {
+            self.add("execApprovals.mode", Some(decision), &[], text.to_owned());
+        }
+        for (at, approval) in commands.approvals.iter().enumerate() {
+            let key = format!("execApprovals.approvals[{at}]");
+            let text = format!("commands `{}`", approval.pattern);
+            self.add(&key, Some(Decision::Allow), &[], text);
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The audit log of the workspace: pages of lines, search, verification and export.
+
+use std::io;
+use std::ops::ControlFlow;
+
+use jiff::Timestamp;
+use mimir_audit::{AuditEntry, AuditLog, ChainLink, LogSnapshot, VerifyReport, verify};
+use mimir_console::RecordFilter;
+use mimir_core::ToolError;
+use mimir_core::text::{prefix, visible};
+use serde_json::{Value, json};
+
+use mimir::audit_watermark::AuditWatermark;
+use mimir::file_error::file_error;
+use mimir::setup::HostSetup;
+
+/// Maximum number of lines that one request reads, so that a search without a match ends.
+const LINES_MAX: u64 = 2_000_000;
+
+/// A filter of lines, checked and ready for use.
+pub struct LineFilter {
+    filter: RecordFilter,
+    since: Option<Timestamp>,
+    until: Option<Timestamp>,
+    /// Texts that each matching line contains as they are, so that most other lines are not parsed.
+    words: Vec<String>,
+}
+
+impl LineFilter {
+    /// Checks a filter.
+    pub fn new(filter: RecordFilter) -> Result<Self, ToolError> {
+        let time = |name: &str, text: &Option<String>| {
+            let parse = |text: &String| {
+                text.parse::<Timestamp>().map_err(|_| {
+                    ToolError::invalid_input(format!(
+                        "`{name}` is not a time: expected RFC 3339, such as 2026-01-31T12:00:00Z, but it is `{}`",
+                        visible(prefix(text, 64))
+                    ))
+                })
+            };
+            text.as_ref().map(parse).transpose()
+        };
+        let (since, until) = (time("since", &filter.since)?, time("until", &filter.until)?);
+        // Texts with other characters may be escaped in the log.
+        let is_plain = |word: &&String| {
+            let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/ ".contains(c);
+            word.chars().all(plain)
+        };
+        let exact = [
+            &filter.tool,
+            &filter.decision,
+            &filter.event,
+            &filter.session,
+        ];
+        let words = exact
+            .into_iter()
+            .flatten()
+            .filter(is_plain)
+            .cloned()
+            .collect();
+        Ok(Self {
+            since,
+            until,
+            words,
+            filter,
+        })
+    }
+
+    /// Returns false for lines that cannot match.
+    fn may_match(&self, line: &[u8]) -> bool {
+        let Ok(line) = std::str::from_utf8(line) else {
+            return true;
+        };
+        self.words.iter().all(|word| line.contains(word.as_str()))
+    }
+
+    /// Returns true if all conditions hold.
+    fn matches(&self, entry: &AuditEntry) -> bool {
+        let filter = &self.filter;
+        let is = |name: &str, wanted: &Option<String>| {
+            wanted
+                .as_ref()
+                .is_none_or(|wanted| entry.text(name) == *wanted)
+        };
+        let names = |wanted: &Option<String>| {
+            wanted.as_ref().is_none_or(|wanted| {
+                let subject = entry.text("subject");
+                subject.contains(wanted.as_str()) || contains(&entry.value()["arguments"], wanted)
+            })
+        };
+        let has_text = |wanted: &Option<String>| {
+            wanted.as_ref().is_none_or(|wanted| {
+                let text = entry.value().to_string().to_lowercase();
+                text.contains(&wanted.to_lowercase())
+            })
+        };
+        is("tool", &filter.tool)
+            && is("decision", &filter.decision)
+            && is("event", &filter.event)
+            && is("session", &filter.session)
+            && names(&filter.host)
+            && names(&filter.file)
+            && self.is_in_period(entry)
+            && has_text(&filter.text)
+    }
+
+    fn is_in_period(&self, entry: &AuditEntry) -> bool {
+        if self.since.is_none() && self.until.is_none() {
+            return true;
+        }
+        let time = entry.value()["time"].as_str();
+        let Some(time) = time.and_then(|time| time.parse::<Timestamp>().ok()) else {
+            return false;
+        };
+        self.since.is_none_or(|since| time >= since) && self.until.is_none_or(|until| time < until)
+    }
+}
+
+/// Returns true if a string in the value contains the text.
+fn contains(value: &Value, text: &str) -> bool {
+    match value {
+        Value::String(string) => string.contains(text),
+        Value::Array(items) => items.iter().any(|item| contains(item, text)),
+        Value::Object(map) => map.values().any(|item| contains(item, text)),
+        _ => false,
+    }
+}
+
+/// Takes a snapshot of the log of the workspace.
+pub fn snapshot(setup: &HostSetup) -> Result<LogSnapshot, ToolError> {
+    let log = AuditLog::at(setup.workspace.audit());
+    log.snapshot().map_err(|error| unreadable(setup, &error))
+}
+
+/// Creates the error for a log that cannot be read.
+pub fn unreadable(setup: &HostSetup, error: &io::Error) -> ToolError {
+    file_error("read the audit log", &setup.workspace.audit(), error)
+}
+
+/// Returns a page of matching lines, newest first.
+pub fn page(setup: &HostSetup, filter: RecordFilter) -> Result<Value, ToolError> {
+    let (before, limit) = (filter.before, filter.limit.clamp(1, 200));
+    let filter = LineFilter::new(filter)?;
+    let mut entries = Vec::new();
+    let mut next = None;
+    let mut read = 0_u64;
+    let visited = snapshot(setup)?.lines_newest_first(|line| {
+        let Some(link) = ChainLink::read(line) else {
+            return ControlFlow::Continue(());
+        };
+        if before.is_some_and(|before| link.seq >= before) {
+            return ControlFlow::Continue(());
+        }
+        read += 1;
+        if read > LINES_MAX {
+            next = Some(link.seq + 1);
+            return ControlFlow::Break(());
+        }
+        if !filter.may_match(line) {
+            return ControlFlow::Continue(());
+        }
+        let Some(entry) = AuditEntry::read(line).filter(|entry| filter.matches(entry)) else {
+            return ControlFlow::Continue(());
+        };
+        if entries.len() == limit {
+            next = Some(link.seq + 1);
+            return ControlFlow::Break(());
+        }
+        entries.push(entry.value().clone());
+        ControlFlow::Continue(())
+    });
+    visited.map_err(|error| unreadable(setup, &error))?;
+    Ok(json!({ "entries": entries, "next": next }))
+}
+
+/// Verifies the whole log.
+pub fn verify_log(setup: &HostSetup) -> Result<VerifyReport, ToolError> {
+    let watermark = AuditWatermark::for_workspace(&setup.user_dirs, &setup.workspace);
+    // The watermark is read first, because other processes may append to the log in between.
+    let remembered = watermark.read();
+    let report = verify(&snapshot(setup)?, None, remembered);
+    report.map_err(|error| unreadable(setup, &error))
+}
+
+/// Passes the matching lines of the log to `send`, oldest first, until it returns false.
+pub fn export(
+    setup: &HostSetup,
+    filter: RecordFilter,
+    mut send: impl FnMut(String) -> bool,
+) -> Result<(), ToolError> {
+    let filter = LineFilter::new(filter)?;
+    let visited = snapshot(setup)?.lines(|line| {
+        if filter.may_match(line.bytes)
+            && let Some(entry) = AuditEntry::read(line.bytes)
+            && filter.matches(&entry)
+            // The line itself, so that its hash can be checked.
+            && let Ok(text) = std::str::from_utf8(line.bytes)
+            && !send(text.to_owned())
+        {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    });
+    visited.map_err(|error| unreadable(setup, &error))
+}

@@ -1,0 +1,213 @@
+//! The tools of the workspace: list, details, switch and trust.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use mimir_core::audit::EventKind;
+use mimir_core::grants::{Grant, is_foreign};
+use mimir_core::text::visible;
+use mimir_core::tool::{ToolSource, ToolTrust};
+use mimir_core::{AuditEvent, Needs, Tool, ToolError};
+use mimir_wasm::family::proofs;
+use serde_json::{Value, json};
+
+use crate::args::DefinitionFormat;
+use crate::commands::tools_trust::{find_plugin, pin_local_file};
+use crate::exit::CommandFailure;
+use crate::output::info;
+use crate::tools::{TokenCosts, ToolDetails, ToolList, disable, enable};
+
+use super::recorded_calls::{days_ago, visit_calls};
+use super::workspace::LoadedWorkspace;
+
+/// Period over which calls are counted, in days.
+const USAGE_DAYS: u32 = 30;
+
+/// Calls of a tool in the last days.
+#[derive(Default)]
+struct RecentUse {
+    last: Option<Timestamp>,
+    calls: u64,
+}
+
+/// Converts the error of a command.
+pub fn command_error(failure: CommandFailure) -> ToolError {
+    match failure {
+        CommandFailure::Reported { error, .. } => error,
+        CommandFailure::Print(error) => ToolError::execution(error),
+    }
+}
+
+/// Returns all tools.
+pub fn list(workspace: &LoadedWorkspace) -> Result<Value, ToolError> {
+    let (setup, snapshot) = (&workspace.setup, workspace.snapshot());
+    let mut costs = TokenCosts::open(&setup.user_dirs);
+    let tools = ToolList::from_snapshot(&snapshot, Some(&mut costs), DefinitionFormat::Openai);
+    let mut value = serde_json::to_value(&tools).unwrap_or_default();
+    let uses = recent_uses(workspace)?;
+    let lock = setup.approvals().and_then(|store| store.lock().read().ok());
+    let rows = value["tools"].as_array_mut().into_iter().flatten();
+    for (row, tool) in rows.zip(snapshot.registry.tools()) {
+        row["trust"] = trust_value(tool);
+        row["needs"] = json!(tool.definition.needs.lines());
+        row["grants"] = json!(granted_lines(tool));
+        row["proofs"] = json!(proof_lines(tool));
+        row["approval"] = json!(tool.definition.approval);
+        let location = &tool.origin.location;
+        let source = lock.as_ref().and_then(|lock| lock.sources.get(location));
+        if let Some(signer) = source.and_then(|source| source.signer.as_ref()) {
+            row["signer"] = json!(signer.to_string());
+        }
+        let recent = uses.get(tool.name().as_str());
+        row["calls30d"] = json!(recent.map_or(0, |recent| recent.calls));
+        if let Some(last) = recent.and_then(|recent| recent.last) {
+            row["lastUsed"] = json!(format!("{last:.0}"));
+        }
+    }
+    costs.save();
+    Ok(value)
+}
+
+fn recent_uses(workspace: &LoadedWorkspace) -> Result<HashMap<String, RecentUse>, ToolError> {
+    let mut uses: HashMap<String, RecentUse> = HashMap::new();
+    visit_calls(&workspace.setup, days_ago(USAGE_DAYS), |call| {
+        let recent = uses.entry(call.tool).or_default();
+        recent.calls += 1;
+        recent.last = recent.last.max(Some(call.time));
+        ControlFlow::Continue(())
+    })?;
+    Ok(uses)
+}
+
+fn granted_lines(tool: &Tool) -> Vec<String> {
+    let rights = tool.rights();
+    rights.permanent().map_or_else(Vec::new, Needs::lines)
+}
+
+fn proof_lines(tool: &Tool) -> Vec<String> {
+    // Only the imports of a component limit what it can do.
+    if tool.origin.proofs.is_empty() {
+        return Vec::new();
+    }
+    let proofs = proofs(&tool.origin.imports);
+    proofs.iter().map(ToString::to_string).collect()
+}
+
+fn trust_value(tool: &Tool) -> Value {
+    let has_changed = tool.changes.is_some();
+    let (state, text) = match (tool.source, tool.trust) {
+        (ToolSource::BuiltIn, _) => ("built-in", "part of mimir"),
+        (_, ToolTrust::Trusted) => ("trusted", "its current build is granted what it needs"),
+        (_, ToolTrust::Harmless) => ("harmless", "it requests no rights"),
+        (_, ToolTrust::Untrusted) if has_changed => (
+            "changed",
+            "it has changed since it was granted; each call needs approval",
+        ),
+        (_, ToolTrust::Untrusted) => ("untrusted", "it has no grant; each call needs approval"),
+    };
+    json!({ "state": state, "text": text })
+}
+
+/// Returns the details of a tool.
+pub async fn details(workspace: &LoadedWorkspace, name: &str) -> Result<Value, ToolError> {
+    let snapshot = workspace.snapshot();
+    let tool = snapshot.registry.find(name)?;
+    let mut costs = TokenCosts::open(&workspace.setup.user_dirs);
+    let details = ToolDetails::for_tool(&workspace.setup, tool, &mut costs);
+    let mut value = info::value(tool, &snapshot.policy, &details);
+    value["trustState"] = trust_value(tool);
+    if let Some(changes) = &tool.changes {
+        value["trustDiff"] = json!(changes.lines);
+    }
+    if let Err(error) = workspace.setup.verify_description(tool).await {
+        value["descriptionProblem"] = json!(error.message);
+    }
+    Ok(value)
+}
+
+/// Switches a tool on or off in the settings.
+pub fn switch(
+    workspace: &LoadedWorkspace,
+    name: &str,
+    on: bool,
+    by: &str,
+) -> Result<Value, ToolError> {
+    let (setup, snapshot) = (&workspace.setup, workspace.snapshot());
+    let tool = snapshot.registry.find(name)?;
+    let mut costs = TokenCosts::open(&setup.user_dirs);
+    let switched = if on {
+        enable(setup, &snapshot, tool, &mut costs)
+    } else {
+        disable(setup, &snapshot, tool, false, &mut costs)
+    };
+    let report = switched.map_err(command_error)?;
+    if report.changed {
+        let state = if on { "on" } else { "off" };
+        let detail = format!("switched {state} by {} at the console", visible(by));
+        workspace.record(&LoadedWorkspace::change_event(name, &detail));
+    }
+    Ok(serde_json::to_value(&report).unwrap_or_default())
+}
+
+/// Grants a plugin what its tools need. `digest` is that of the build that the person saw.
+pub async fn trust(
+    workspace: &LoadedWorkspace,
+    name: &str,
+    digest: &str,
+    by: &str,
+) -> Result<Value, ToolError> {
+    let (setup, snapshot) = (&workspace.setup, workspace.snapshot());
+    let plugin = find_plugin(&snapshot.registry, name).map_err(command_error)?;
+    let tool = check_grantable(&plugin, name)?;
+    setup.verify_description(tool).await?;
+    let location = &tool.origin.location;
+    if tool.origin.digest != digest {
+        return Err(ToolError::unavailable(format!(
+            "{} has changed since it was shown: its digest is {} now; nothing was granted, look at it again",
+            visible(location),
+            tool.origin.digest
+        )));
+    }
+    let withheld = tool
+        .changes
+        .as_ref()
+        .map(|changes| changes.withheld.clone());
+    let grant = Grant::new(&plugin, withheld.unwrap_or_default())
+        .ok_or_else(|| ToolError::not_found("the plugin has no tools"))?;
+    let store = setup.require_approvals()?;
+    store
+        .grant(location, grant)
+        .map_err(ToolError::unavailable)?;
+    pin_local_file(setup, &store, tool).map_err(command_error)?;
+    let event = AuditEvent::new(EventKind::Grant, std::time::SystemTime::now())
+        .with_subject(location)
+        .with_detail(&format!(
+            "sha256 {digest}, granted by {} at the console",
+            visible(by)
+        ));
+    workspace.record(&event);
+    Ok(json!({ "granted": location, "digest": digest }))
+}
+
+/// Returns the first tool of a plugin that can be granted here.
+fn check_grantable<'a>(plugin: &'a [Arc<Tool>], name: &str) -> Result<&'a Arc<Tool>, ToolError> {
+    let tool = plugin
+        .first()
+        .ok_or_else(|| ToolError::not_found("the plugin has no tools"))?;
+    let refusal = match (tool.source, tool.trust) {
+        (ToolSource::BuiltIn, _) => "it is built in and needs no grant",
+        (ToolSource::Teams, _) => "its team grants its rights in a signed bundle",
+        (_, ToolTrust::Trusted) => "it is granted already",
+        (_, ToolTrust::Harmless) => "it requests no rights",
+        _ if is_foreign(tool) => {
+            "its rights must be named: use `mimir tools trust` with --host, --read, --write or --secret"
+        }
+        _ => return Ok(tool),
+    };
+    Err(ToolError::invalid_input(format!(
+        "`{}` was not granted: {refusal}",
+        visible(name)
+    )))
+}
