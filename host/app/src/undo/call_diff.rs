@@ -107,7 +107,7 @@ impl UndoStore {
         diffs
     }
 
-    fn call_record(&self, request_id: &str) -> Option<UndoRecord> {
+    pub(super) fn call_record(&self, request_id: &str) -> Option<UndoRecord> {
         let path = self.folder.join(format!("{request_id}.json"));
         let size = std::fs::symlink_metadata(&path).ok()?.len();
         if size > MAX_RECORD_SIZE
