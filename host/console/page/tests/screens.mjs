@@ -35,5 +35,5 @@ export const DIALOGS = [
   { name: 'dialog-trust', hash: '#/tools/list/deploy', act: (page) => page.getByRole('button', { name: 'Trust…' }).click() },
   { name: 'dialog-undo', hash: '#/tools/undo/undo-1', act: (page) => page.getByRole('button', { name: 'Undo…' }).click() },
   { name: 'dialog-verify', hash: '#/record', act: (page) => page.getByRole('button', { name: 'Verify' }).click() },
-  { name: 'dialog-proposal', hash: '#/policy/least', act: (page) => page.getByRole('button', { name: 'Show the change…' }).click() },
+  { name: 'dialog-proposal', hash: '#/policy/least', act: (page) => page.getByRole('button', { name: 'Show the change…' }).last().click() },
 ];

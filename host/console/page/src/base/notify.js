@@ -18,7 +18,7 @@ export async function askPermission() {
 
 /** Shows the number of open questions in the title. */
 export function showCount(count, workspace) {
-  document.title = `${count ? `(${count}) ` : ''}mimir console${workspace ? ` – ${oneLine(workspace, 40)}` : ''}`;
+  document.title = `${count ? `(${count}) ` : ''}mimir console${workspace ? ` – ${oneLine(workspace, 400).split('/').at(-1).slice(0, 40)}` : ''}`;
 }
 
 /** Notifies about a new question while the page is not in front. */

@@ -1,7 +1,6 @@
 /** The changes of files as a diff. */
 import { html, useState } from '../base/html.js';
-import { plural } from '../base/format.js';
-import { visible } from '../base/format.js';
+import { plural, visible } from '../base/format.js';
 import { LineView } from './line_view.js';
 import { Name } from './text.js';
 
@@ -24,8 +23,8 @@ export function Diff({ files }) {
 function FileDiff({ file }) {
   const lines = file.lines ?? [];
   const [isOpen, setOpen] = useState(false);
-  const added = lines.filter(({ type }) => type === 'add').length;
-  const removed = lines.filter(({ type }) => type === 'remove').length;
+  const number = (type) => lines.filter((line) => line.type === type).length;
+  const { added = number('add'), removed = number('remove') } = file;
   const isLong = lines.length > COLLAPSED;
   const shown = isLong && !isOpen ? lines.slice(0, COLLAPSED) : lines;
   const label = `Changes of ${visible(file.path).slice(0, 200)}`;
@@ -38,7 +37,7 @@ function FileDiff({ file }) {
         <span class="good-text" aria-label=${plural(added, 'added line')}>+${added}</span>
         <span class="bad-text" aria-label=${plural(removed, 'removed line')}>−${removed}</span>
       </div>
-      ${shown.length > VIEW
+      ${lines.length > 0 && (shown.length > VIEW
         ? html`<${LineView} lines=${shown.map(({ type, text }) => ({ type, text: `${SIGN[type] ?? ' '} ${text ?? ''}` }))} label=${label} />`
         : html`
             <div class="foreign diff-lines" role="group" tabindex="0" aria-label=${label} translate="no">
@@ -50,11 +49,12 @@ function FileDiff({ file }) {
                 `,
               )}
             </div>
-          `}
+          `)}
       ${isLong &&
       html`<button class="link" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>
         ${isOpen ? 'Show less' : `Show all ${plural(lines.length, 'line')}`}
       </button>`}
+      ${file.unknown && html`<p class="faint small"><${Name} text=${file.unknown} max=${200} /></p>`}
       ${file.truncated && html`<p class="faint small">More lines follow; the server has cut this diff.</p>`}
     </section>
   `;

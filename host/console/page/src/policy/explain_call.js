@@ -14,7 +14,7 @@ export function ExplainCall() {
   const { query } = useStore(route);
   const { data: known } = useLoad('tools', 'tools');
   const [tool, setTool] = useState(query.tool ?? 'exec');
-  const [text, setText] = useState('{\n  "command": "git status"\n}');
+  const [text, setText] = useState(query.tool && query.tool !== 'exec' ? '{}' : '{\n  "command": "git status"\n}');
   const [result, setResult] = useState({});
   const id = useId();
   const { value, fault } = checkArguments(text);

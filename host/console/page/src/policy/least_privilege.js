@@ -22,7 +22,7 @@ export function LeastPrivilege() {
       html`
         <h2>Not used in 30 days</h2>
         <ul class="rule-list">
-          ${unused.map(({ tool, grant, lastUsed, edit: change }, index) => html`<li key=${index}><div class="grow"><${Name} text=${tool} max=${60} strong /> <${Name} text=${grant} max=${200} /><div class="small faint">${lastUsed ? `last used ${day(lastUsed)}` : 'no use on record'}</div></div>${change && html`<button onClick=${() => setEdit(change)}>Remove…</button>`}</li>`)}
+          ${unused.map(({ tool, grant, lastUsed, command, edit: change }, index) => html`<li key=${index}><div class="grow"><${Name} text=${tool} max=${60} strong /> <${Name} text=${grant} max=${200} /><div class="small faint">${lastUsed ? `last used ${day(lastUsed)}` : 'no use on record'}${command && html`; in a terminal: <${Name} text=${command} max=${120} />`}</div></div>${change && html`<button onClick=${() => setEdit(change)}>Show the change…</button>`}</li>`)}
         </ul>
       `}
       ${rules.length > 0 &&

@@ -7,7 +7,7 @@ import { Decision, Empty, Tag } from '../parts/controls.js';
 import { LoadState } from '../parts/split.js';
 import { Name } from '../parts/text.js';
 
-const LAYER = { team: 'Team', user: 'You', project: 'Project', mimir: 'Built in' };
+const LAYER = { team: 'Team', user: 'You', project: 'Project', mimir: 'Built in', 'built-in': 'Built in', system: 'This machine', tools: 'Defaults of the tools' };
 
 export function RuleLayers() {
   const load = useLoad('policy', 'policy');
@@ -38,7 +38,7 @@ function Layer({ layer: { name, source, editable }, rules }) {
     <section class="panel" aria-label=${`Rules: ${title}`}>
       <div class="panel-head">
         <h2>${title}</h2>
-        <${Name} text=${source} max=${120} />
+        ${source && html`<${Name} text=${source} max=${120} />`}
         ${!editable && html`<${Tag} tone="faint">not editable here<//>`}
         <span class="spacer"></span>
         <span class="faint small">${plural(rules.length, 'rule')}</span>

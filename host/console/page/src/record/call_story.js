@@ -43,15 +43,23 @@ export function CallStory({ id, onClose }) {
           </ol>
           ${data.undo && html`<p><a class="button" href=${href('tools', ['undo', data.undo.id ?? ''])}>Show and undo its change</a></p>`}
           <h3>Why it was decided so</h3>
-          ${data.explanation
-            ? html`<${Reasons} decision=${data.explanation.decision} reasons=${data.explanation.reasons} />`
-            : html`<p class="faint">${entry?.rule ? html`By the rule <${Name} text=${entry.rule} />. ` : ''}More is not on record: the arguments of calls are recorded if the settings say so.</p>`}
-          <p><a href=${href('record', ['what-if'], { tool: entry?.tool })}>What if a rule were different?</a></p>
+          <${Explanation} explanation=${data.explanation ?? entry ?? {}} />
+          <p><a href=${href('policy', ['explain'], { tool: entry?.tool })}>Test such a call against the rules of now</a>, or ask <a href=${href('record', ['what-if'], { tool: entry?.tool })}>what if a rule were different</a>.</p>
           ${entry && html`<h3>Facts</h3><${EntryFacts} entry=${entry} />`}
           ${data.nested?.length > 0 && html`<h3>Calls that it made</h3><ul class="names">${data.nested.slice(0, 100).map((nested) => html`<li key=${nested}><a href=${href('record', ['call', nested])}><${Name} text=${nested} /></a></li>`)}</ul>`}
           <details><summary>Its lines in the record</summary><${Framed} text=${(data.entries ?? []).map((line) => JSON.stringify(line, null, 2)).join('\n')} label="Lines" /></details>
         `}
     <//>
+  `;
+}
+
+/** Why a call was decided so: all reasons where they are known, else what is on record. */
+function Explanation({ explanation: { decision, reasons, rule, answer, argumentsRecorded } }) {
+  if (reasons) return html`<${Reasons} decision=${decision} reasons=${reasons} />`;
+  return html`
+    <p>${decision ? html`Decision: <${Decision} decision=${decision} />` : 'No decision is on record.'}${rule && html`, by the rule <${Name} text=${rule} max=${200} />`}</p>
+    ${answer && html`<p><${Name} text=${answer} max=${200} /></p>`}
+    ${!argumentsRecorded && html`<p class="faint small">Its arguments are not on record: the settings say whether arguments are recorded.</p>`}
   `;
 }
 

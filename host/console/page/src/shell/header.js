@@ -1,5 +1,6 @@
 /** The header: the workspace, the connection, and Stop all. */
 import { html, useState } from '../base/html.js';
+import { visible } from '../base/format.js';
 import { connection } from '../base/events.js';
 import { session, isAdmin } from '../base/session.js';
 import { useStore } from '../base/store.js';
@@ -15,6 +16,9 @@ const CONNECTION = {
 };
 const THEME = { auto: 'as the system', light: 'light', dark: 'dark' };
 
+/** The last part of a path. */
+export const folderName = (path) => String(path ?? '').split(/[\\/]/).filter(Boolean).at(-1) ?? '';
+
 export function Header({ onStop, onHelp }) {
   const state = useStore(session);
   const link = useStore(connection);
@@ -24,7 +28,7 @@ export function Header({ onStop, onHelp }) {
   return html`
     <header class="header">
       <h1 class="brand">mimir<span class="visually-hidden"> console</span></h1>
-      ${state && html`<div class="workspace"><${Name} text=${state.workspace} max=${60} /></div>`}
+      ${state && html`<div class="workspace" title=${visible(state.workspace)}><${Name} text=${folderName(state.workspace)} max=${40} /></div>`}
       <span class=${`connection ${tone}`} role="status"><span class="dot"></span><span class="connection-text">${text}</span></span>
       <span class="spacer"></span>
       ${state && html`<span class="who faint">${state.user ? html`<${Name} text=${state.user} max=${40} /> ` : null}${state.role}</span>`}

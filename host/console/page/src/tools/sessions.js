@@ -40,9 +40,11 @@ export function SessionList() {
   `;
 }
 
+/** What a session has read: a list of labels, or an object with trust and data class. */
 function LabelTags({ labels }) {
-  const { trust, dataClass } = typeof labels === 'object' && labels && !Array.isArray(labels) ? labels : {};
-  if (Array.isArray(labels) && labels.length) return html`<${Name} text=${labels.join(', ')} max=${80} />`;
-  if (!trust && !dataClass) return 'unknown';
-  return html`${trust === 'untrusted' ? html`<${Tag} tone="warn">strangers<//> ` : ''}${dataClass === 'sensitive' || dataClass === 'secret' ? html`<${Tag} tone="warn">${dataClass}<//>` : ''}${trust !== 'untrusted' && dataClass !== 'sensitive' && dataClass !== 'secret' ? html`<span class="faint">nothing special</span>` : ''}`;
+  if (!labels) return 'unknown';
+  const all = Array.isArray(labels) ? labels : [labels.trust, labels.dataClass];
+  const special = all.filter((label) => ['untrusted', 'sensitive', 'secret'].includes(label));
+  if (!special.length) return html`<span class="faint">nothing special</span>`;
+  return special.map((label) => html`<${Tag} key=${label} tone="warn">${label === 'untrusted' ? 'strangers' : label}<//> `);
 }

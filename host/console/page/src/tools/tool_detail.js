@@ -27,7 +27,7 @@ export function ToolDetail({ name, onClose }) {
     emitChange('tools');
   });
   const { state: trustState, text: trustText, tone } = trustOf(tool ?? {});
-  const canTrust = tool && trustState !== 'trusted' && tool.digest;
+  const canTrust = tool && tone !== 'faint' && tool.digest;
   return html`
     <${DetailPane}
       label="Tool"
@@ -41,6 +41,7 @@ export function ToolDetail({ name, onClose }) {
       ${tool &&
         html`
           ${tone !== 'faint' && html`<p class="message warn">Not trusted: <${Name} text=${trustText} max=${300} /></p>`}
+          ${tool.descriptionProblem && html`<p class="message bad"><${Name} text=${tool.descriptionProblem} max=${400} /></p>`}
           ${tool.trustDiff?.length > 0 && html`<h3>Changed since you granted it</h3><${Changes} changes=${tool.trustDiff} />`}
           <h3>What it says about itself</h3>
           <${Framed} text=${tool.description} label="Description" />
@@ -55,7 +56,7 @@ export function ToolDetail({ name, onClose }) {
               ['Version', tool.version && html`<${Name} text=${`${tool.plugin ?? ''} ${tool.version}`} />`],
               ['sha256', tool.digest && html`<${Name} text=${tool.digest} />`],
               ['Signed by', tool.signer ? html`<${Name} text=${tool.signer} />` : 'not signed'],
-              ['Trust', trustState === 'trusted' ? 'trusted' : null],
+              ['Trust', html`${oneLine(trustState, 20)}${trustText !== trustState ? html`: <${Name} text=${trustText} />` : ''}`],
               ['Policy', tool.approval && oneLine(tool.approval, 20)],
               ['Limits', tool.limits && `${duration(tool.limits.timeMs)}, ${short(tool.limits.fuel)} fuel, ${bytes(tool.limits.memoryBytes)}`],
               ['Tokens in a prompt', tool.tokenCosts ? Object.entries(tool.tokenCosts).map(([form, cost]) => `${oneLine(form, 16)} ${count(cost)}`).join(', ') : count(tool.tokenCost)],

@@ -11,11 +11,11 @@ import { LoadState, Split, useListKeys } from '../parts/split.js';
 import { Name } from '../parts/text.js';
 import { ToolDetail } from './tool_detail.js';
 
-const TRUST_TONE = { trusted: 'faint', changed: 'warn', ungranted: 'warn', blocked: 'bad' };
+const TRUST_TONE = { 'built-in': 'faint', trusted: 'faint', harmless: 'faint' };
 
 /** Reads the trust of a tool: an object with state and text, or one word. */
-export function trustOf({ trust }) {
-  const { state = typeof trust === 'string' ? trust : 'unknown', text } = typeof trust === 'object' && trust ? trust : {};
+export function trustOf({ trust, trustState = trust }) {
+  const { state, text } = typeof trustState === 'object' && trustState ? trustState : { state: trustState ?? 'unknown' };
   return { state, text: text ?? state, tone: TRUST_TONE[state] ?? 'warn' };
 }
 
