@@ -53,7 +53,7 @@ pub struct ApprovalAnswerArgs {
     /// The answer
     #[arg(value_name = "ANSWER", value_enum)]
     pub answer: AnswerChoice,
-    /// Reason, for the audit log
+    /// Reason, for the audit log; the model sees the reason of `no`
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
     /// Do not ask for confirmation

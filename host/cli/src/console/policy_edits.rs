@@ -69,7 +69,12 @@ pub fn propose(workspace: &LoadedWorkspace, edit: &PolicyEdit) -> Result<Value, 
     let preview = match preview(workspace, edit) {
         Ok(preview) => preview,
         Err(error) => {
-            return Ok(json!({ "diff": [], "digest": Value::Null, "problems": [error.message] }));
+            return Ok(json!({
+                "diff": [],
+                "digest": Value::Null,
+                "problems": [error.message],
+                "notes": [],
+            }));
         }
     };
     let redactor = workspace.redactor()?;
@@ -78,17 +83,14 @@ pub fn propose(workspace: &LoadedWorkspace, edit: &PolicyEdit) -> Result<Value, 
     Ok(json!({
         "diff": [diff(&preview.shown, &before, &after)],
         "digest": preview.digest,
-        "problems": problems(workspace, edit, &preview),
+        "problems": [],
+        "notes": notes(workspace, edit, &preview),
     }))
 }
 
-/// Returns the settings without effect, and the keys that only apply after the project's file is accepted.
-fn problems(
-    workspace: &LoadedWorkspace,
-    edit: &PolicyEdit,
-    preview: &ConfigPreview,
-) -> Vec<String> {
-    let mut problems = Vec::new();
+/// Returns the settings without effect, and says if they only apply after the project's file is accepted.
+fn notes(workspace: &LoadedWorkspace, edit: &PolicyEdit, preview: &ConfigPreview) -> Vec<String> {
+    let mut notes = Vec::new();
     if let Ok(policy) = preview.settings.policy() {
         let snapshot = workspace.snapshot();
         let tools: Vec<&Tool> = snapshot.registry.tools().iter().map(Arc::as_ref).collect();
@@ -101,17 +103,17 @@ fn problems(
         };
         let unused = unused
             .filter(|setting| is_edited(setting.key.split(": ").next().unwrap_or(&setting.key)));
-        problems.extend(unused.map(|setting| setting.to_string()));
+        notes.extend(unused.map(|setting| setting.to_string()));
     }
     let is_project = edit.file == PolicyEditFile::Project;
     let settings = &workspace.setup.settings;
     if is_project && !(settings.withheld().is_empty() && settings.unaccepted_texts().is_empty()) {
-        problems.push(
+        notes.push(
             "the project's settings do not take full effect until you accept them: `mimir policy accept`"
                 .to_owned(),
         );
     }
-    problems
+    notes
 }
 
 /// Writes an edit, if the file still has the digest from which the difference was made.

@@ -175,6 +175,62 @@ async fn approval_once_covers_one_call_and_session_lasts() {
 }
 
 #[tokio::test]
+async fn approval_refusal_tells_the_model_the_reason_of_the_person() {
+    let reason = format!("use\u{202e} docs/\ninstead {}", "x".repeat(1_000));
+    let answers = vec![ApprovalAnswer::NoBecause(reason)];
+    let room = room(vec![asking()], json!({}), answers);
+    let outcome = room.pipeline.call(call("sample", json!({}))).await;
+    let error = outcome.result().unwrap_err();
+    assert_eq!(error.code, ToolErrorCode::ApprovalDenied);
+    let expected = r"a person said no, for this reason: use\u{202e} docs/ instead xxx";
+    assert!(error.message.contains(expected), "{}", error.message);
+    assert!(error.message.len() < 500, "{}", error.message);
+    assert_eq!(room.audit.events.lock()[0]["answer"], "no");
+}
+
+#[tokio::test]
+async fn approval_card_links_to_untrusted_results_of_the_session() {
+    let mut asking = asking();
+    asking.source = ToolSource::BuiltIn;
+    let room = room(vec![asking, tool("reader")], json!({}), vec![]);
+    let read = call("reader", json!({}));
+    let read_id = read.context.request_id.to_string();
+    assert!(room.pipeline.call(read).await.is_ok());
+    let asked = call("sample", json!({"n": 1}));
+    let asked_id = asked.context.request_id.to_string();
+    room.pipeline.call(asked).await;
+    let mut other = call("sample", json!({"n": 1}));
+    other.context.session_id = "other".to_owned();
+    room.pipeline.call(other).await;
+    let cards = room.script.cards.lock();
+    let facts = &cards[0].facts;
+    assert_eq!(
+        (&facts.call_id, facts.session.as_str()),
+        (&asked_id, "session")
+    );
+    let [untrusted] = facts.untrusted.as_slice() else {
+        panic!("{facts:?}");
+    };
+    assert_eq!(
+        (&untrusted.call_id, untrusted.origin.as_str()),
+        (&read_id, "custom:reader")
+    );
+    assert_eq!(cards[1].facts.untrusted, []);
+    let covers = facts.covers.as_ref().unwrap();
+    assert!(covers.covers(&json!({"n": 1})) && !covers.covers(&json!({"n": 2})));
+    let events = room.audit.events.lock();
+    assert_eq!(
+        (&events[0]["trust"], &events[1]["trust"]),
+        (&json!("untrusted"), &Value::Null)
+    );
+    // Older processes store cards without facts.
+    let mut stored = serde_json::to_value(&cards[0]).unwrap();
+    stored.as_object_mut().unwrap().remove("facts");
+    let read: Card = serde_json::from_value(stored).unwrap();
+    assert!(read.facts.is_empty());
+}
+
+#[tokio::test]
 async fn approval_card_shows_lines_with_invisible_characters() {
     let mut asking = asking();
     let schema =

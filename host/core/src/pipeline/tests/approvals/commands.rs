@@ -240,6 +240,31 @@ async fn exec_always_covers_similar_commands_separately() {
     );
 }
 
+#[tokio::test]
+async fn exec_always_stores_narrower_patterns_of_a_person() {
+    let narrower = ["cargo test --workspace *", "cargo *"].map(str::to_owned);
+    let answers = vec![ApprovalAnswer::AlwaysCommands(narrower.into())];
+    let room = room(vec![exec()], calm(), answers);
+    assert!(room.ok(json!({"command": "cargo test --workspace"})).await);
+    {
+        let cards = room.script.cards.lock();
+        let always = cards[0].always.as_ref().unwrap();
+        assert_eq!(always.commands, ["cargo test *"]);
+        let verdict = &cards[0].facts.commands[0];
+        assert_eq!(verdict.command, "cargo test --workspace");
+        assert_eq!(verdict.decision, Decision::Ask);
+    }
+    let again = json!({"command": "cargo test --workspace -q"});
+    assert!(room.ok(again).await);
+    assert_eq!(room.asked(), 1);
+    assert!(!room.ok(json!({"command": "cargo test"})).await);
+    let lease = &room.ledger.leases.lock()[0];
+    assert_eq!(
+        lease.pattern.describe(),
+        "command `cargo test --workspace *`"
+    );
+}
+
 /// A backend for which every workspace file has the content that the test sets.
 struct Scripts(Runs, Arc<Mutex<String>>);
 
