@@ -378,5 +378,6 @@ fn team_skill() -> UsableSkill {
         is_trusted: true,
         permissions: Vec::new(),
         id: String::new(),
+        is_copied: true,
     }
 }
