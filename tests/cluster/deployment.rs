@@ -40,6 +40,8 @@ pub struct ClusterPlan {
     pub pinned: bool,
     /// True if calls of clients without forms wait for an answer of `mimir approvals`.
     pub waits_for_answers: bool,
+    /// True if the settings have no limits, so that processes do not count calls together.
+    pub has_default_limits: bool,
 }
 
 impl Default for ClusterPlan {
@@ -51,6 +53,7 @@ impl Default for ClusterPlan {
             calls_per_minute: None,
             pinned: false,
             waits_for_answers: false,
+            has_default_limits: false,
         }
     }
 }
@@ -111,6 +114,11 @@ impl ClusterDeployment {
         fs::create_dir_all(&logs).map_err(|error| error.to_string())?;
         let program = mimir_program();
         let mut user_settings = settings(plan.calls_per_minute);
+        if plan.has_default_limits
+            && let Some(settings) = user_settings.as_object_mut()
+        {
+            settings.remove("limits");
+        }
         if plan.waits_for_answers {
             user_settings["approvals"] = json!({"unattended": "wait"});
         }

@@ -1,7 +1,7 @@
 //! A simulation of large clusters: measured times of one machine, and the queues between agents and workers.
 //!
 //! It answers on paper which part of a cluster is busy first when agents are added. The inputs are in
-//! `simulation/measured.json`; `.ci/cluster measure` prints those of a machine.
+//! `simulation/measured.json`; `.ci/cluster figures` prints those of a machine.
 
 use std::collections::BTreeMap;
 
@@ -38,6 +38,35 @@ pub struct MeasuredTimes {
     pub network_ms: f64,
     /// The tools: their share of all calls, and their times.
     pub tools: Vec<ToolTimes>,
+    /// The inputs that are estimates and were not measured.
+    pub estimates: Vec<String>,
+}
+
+impl MeasuredTimes {
+    /// Returns the time of each part for an average call, in milliseconds, if no messages are joined.
+    pub fn part_times(&self) -> [(&'static str, f64); 5] {
+        let mean = |values: &[f64]| {
+            let pairs = values.windows(2).map(|pair| (pair[0] + pair[1]) / 2.0);
+            let steps = values.len().saturating_sub(1).max(1);
+            pairs.sum::<f64>() / steps as f64
+        };
+        let announced = self.tools.iter().filter(|tool| tool.announced);
+        let lines = 1.0 + announced.map(|tool| tool.share).sum::<f64>();
+        let cpu = self
+            .tools
+            .iter()
+            .map(|tool| tool.share * mean(&tool.cpu_ms));
+        [
+            ("front", self.front_ms),
+            ("worker", self.pipeline_ms + cpu.sum::<f64>()),
+            ("NATS messages", self.message_ms * self.messages_per_call),
+            (
+                "shared state",
+                self.state_request_ms * self.state_requests_per_call,
+            ),
+            ("audit stream", (self.append_ms + self.line_ms) * lines),
+        ]
+    }
 }
 
 /// Recorded service times of a tool.

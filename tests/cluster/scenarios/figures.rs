@@ -9,6 +9,14 @@ use crate::client::{ClientGeneration, McpClient, ToolRequest};
 use crate::history::TestTool;
 use crate::http::HttpTarget;
 
+/// The plan of all figures: with the default limits, since a limit of all processes together costs messages of its own.
+fn measured_plan() -> ClusterPlan {
+    ClusterPlan {
+        has_default_limits: true,
+        ..ClusterPlan::default()
+    }
+}
+
 /// Calls that the figures are made of: name, tool, arguments.
 fn measured_calls() -> [(&'static str, TestTool, Value); 3] {
     [
@@ -119,7 +127,7 @@ fn figures_latency_added_by_front_nats_and_worker() {
             servers: 0,
             fronts: 1,
             workers: 0,
-            ..ClusterPlan::default()
+            ..measured_plan()
         },
         &runtime,
     );
@@ -132,7 +140,7 @@ fn figures_latency_added_by_front_nats_and_worker() {
                 servers,
                 fronts: 1,
                 workers: 1,
-                ..ClusterPlan::default()
+                ..measured_plan()
             },
             &runtime,
         );
@@ -171,7 +179,7 @@ fn figures_throughput_of_four_fronts_and_four_workers() {
         servers,
         fronts: 4,
         workers,
-        ..ClusterPlan::default()
+        ..measured_plan()
     };
     println!(
         "| call | NATS servers | without NATS | replicas | pool | replicas, share | pool, share |\n|---|---|---|---|---|---|---|"
@@ -214,7 +222,7 @@ fn figures_scaling_with_workers() {
         fronts: 1,
         workers,
         pinned: true,
-        ..ClusterPlan::default()
+        ..measured_plan()
     };
     let (one, two) = (start(&plan(1), &runtime), start(&plan(2), &runtime));
     for (name, tool, arguments) in [
@@ -248,7 +256,7 @@ fn figures_cpu_time_of_each_part() {
         &ClusterPlan {
             fronts: 1,
             workers: 1,
-            ..ClusterPlan::default()
+            ..measured_plan()
         },
         &runtime,
     );
@@ -299,7 +307,7 @@ fn figures_stored_messages() {
             servers,
             fronts: 0,
             workers: 0,
-            ..ClusterPlan::default()
+            ..measured_plan()
         };
         let cluster = ClusterDeployment::start(&plan, ClusterNetwork::Loopback).unwrap();
         let mut nats = cluster.nats().unwrap();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The measured times of `.ci/cluster measure`.
+/// The measured times.
 fn measured() -> MeasuredTimes {
     serde_json::from_str(include_str!("measured.json")).unwrap()
 }
@@ -92,6 +92,13 @@ fn simulation_of_few_agents_has_no_queues() {
 #[ignore = "takes a minute: .ci/cluster simulate"]
 fn simulation_of_100_workers_finds_the_next_bottleneck() {
     let times = measured();
+    println!("estimates, not measured: {}", times.estimates.join(", "));
+    println!(
+        "| part | CPU time of a call | calls/s of a core that is busy for 70 % |\n|---|---|---|"
+    );
+    for (part, ms) in times.part_times() {
+        println!("| {part} | {ms:.3} ms | {:.0} |", 700.0 / ms);
+    }
     println!("| agents | workers | calls/s | overhead p50 | p99 | busiest | all parts |");
     println!("|---|---|---|---|---|---|---|");
     let mut last = None;
