@@ -293,6 +293,26 @@ const SHOWN: &[Shown] = &[
         "trace_context_is_sent_to_named_hosts_only",
     ),
     (
+        "console.clientId",
+        "host/cli/tests/suite/console_login.rs",
+        "console_login_gives_the_roles_of_the_settings",
+    ),
+    (
+        "console.roles.viewer",
+        "host/cli/tests/suite/console_login.rs",
+        "console_login_gives_the_roles_of_the_settings",
+    ),
+    (
+        "console.roles.approver",
+        "host/cli/tests/suite/console_login.rs",
+        "console_login_gives_the_roles_of_the_settings",
+    ),
+    (
+        "console.roles.admin",
+        "host/cli/tests/suite/console_login.rs",
+        "console_login_gives_the_roles_of_the_settings",
+    ),
+    (
         "alerts.webhook",
         "host/cli/tests/suite/telemetry.rs",
         "canary_that_leaves_raises_an_alarm",

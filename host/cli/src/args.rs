@@ -18,6 +18,7 @@ mod cluster;
 mod cluster_admin;
 mod command_hints;
 mod config;
+mod console;
 mod keys;
 mod mcp;
 mod parse;
@@ -34,7 +35,7 @@ mod tools;
 mod worker;
 
 pub use approvals::{ApprovalAnswerArgs, ApprovalsCommand};
-pub use audit::{AuditCommand, AuditFilter, AuditSource};
+pub use audit::{AuditCommand, AuditFilter, AuditSource, SinceTime};
 pub use call::CallArgs;
 pub use call_switch::{StartArgs, StopArgs};
 pub use cluster::{ClusterOptions, ClusterScope};
@@ -42,6 +43,7 @@ pub use cluster_admin::{
     ClusterCommand, ClusterInitArgs, ClusterPublishArgs, ClusterSetupArgs, ClusterStatusArgs,
 };
 pub use config::ConfigCommand;
+pub use console::ConsoleArgs;
 pub use keys::{KeysCommand, KeysNewArgs};
 pub use mcp::{AllowedTools, CodingAgent, McpAddArgs, McpCommand, ServerTrust};
 pub use parse::CliParseError;
@@ -308,6 +310,28 @@ Examples:
         #[command(subcommand)]
         command: Option<ApprovalsCommand>,
     },
+    /// Open a page that shows what agents do, answers their questions and stops them
+    #[command(after_help = "\
+Serves the page on 127.0.0.1 until Ctrl-C, and prints a link that works once. Shows the calls of all \
+mimir processes of yours on this machine. `mimir help console` has more.
+
+Examples:
+  mimir console
+  mimir console --lan      answer questions on a phone in the same network
+  mimir console --no-open  only print the link")]
+    Console(ConsoleArgs),
+    /// Show running calls and open questions in the terminal, and answer them with a key
+    #[command(after_help = "\
+Shows the calls of all mimir processes of yours on this machine, and the questions of this workspace. \
+Enter shows a call with its arguments, effects and output, or a question; c cancels a call; on a question, \
+a answers once, s for the session, A always, n no; x stops all calls, after a yes.
+
+In a cluster, a server's own calls appear with what their workers report; those of other servers do not.
+
+Examples:
+  mimir top
+  mimir top -C ~/project")]
+    Top,
     /// Refuse all calls, and stop those that run
     #[command(after_help = "\
 Counts for all workspaces of yours on this machine, or with --nats for all processes of a cluster, until \

@@ -12,10 +12,11 @@ mod cluster;
 mod cluster_record;
 mod completions;
 mod config;
+mod console;
 mod definitions;
 mod doctor;
 mod editor_support;
-mod explain;
+pub mod explain;
 mod help;
 mod init;
 mod interrupt;
@@ -23,7 +24,7 @@ mod keys;
 mod licences;
 mod local_components;
 mod man_pages;
-mod mcp;
+pub mod mcp;
 mod policy_accept;
 mod policy_check;
 mod redact;
@@ -48,13 +49,15 @@ mod tools_push;
 mod tools_remove;
 mod tools_search_catalogs;
 mod tools_test;
-mod tools_trust;
+pub mod tools_trust;
 mod tools_update;
 mod tools_vendor;
 mod tools_verify;
-mod undo;
+mod top;
+pub mod undo;
 mod worker;
 
+pub use call_switch::stop_all_calls;
 pub use help::HelpPage;
 
 /// Runs a parsed command line.
@@ -89,6 +92,8 @@ pub async fn run(args: CliArgs) -> CommandResult {
         CliCommand::Approvals { command } => {
             approvals::run(globals, command.unwrap_or_default()).await
         }
+        CliCommand::Top => top::run(globals).await,
+        CliCommand::Console(args) => console::run(globals, args).await,
         CliCommand::Stop(args) => call_switch::stop(globals, &args).await,
         CliCommand::Start(args) => call_switch::start(globals, &args).await,
         CliCommand::Undo(args) => undo::run(globals, &args),

@@ -7,6 +7,7 @@ use std::time::Duration;
 mod agent;
 mod args;
 mod arguments;
+mod call_screen;
 mod commands;
 mod console;
 mod exit;

@@ -1,5 +1,6 @@
 //! Process-level support of `mimir serve`.
 
+mod console;
 mod listener;
 mod metrics;
 mod replica;
@@ -7,6 +8,7 @@ mod status;
 mod streams;
 mod token;
 
+pub use console::ServedConsole;
 pub use listener::{listen, listen_to_readers};
 pub use metrics::server_metrics;
 pub use replica::{ServerReplica, connect_to_join, describe_node, restart_to_use};

@@ -4,12 +4,14 @@
 mod approval_card;
 mod approver;
 mod argument_editor;
+pub mod browser;
 mod call_watcher;
 mod compile_progress;
 mod line_printer;
 mod prompt_wait;
 mod step_progress;
 
+pub use approval_card::render_card;
 pub use approver::{StartedCommand, approver, is_question_open, remote_approver};
 pub use call_watcher::CallWatcher;
 pub use compile_progress::show_compiling;

@@ -24,7 +24,7 @@ mod screen;
 
 use keys::BrowserAction;
 use list::ToolBrowser;
-use screen::BrowserScreen;
+pub use screen::BrowserScreen;
 
 /// Interval of the checks for changed files.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(400);

@@ -16,6 +16,7 @@ mod browser;
 mod cache;
 mod cluster;
 mod commands;
+mod console;
 mod embeddings;
 mod enforcement;
 mod execution;
@@ -43,6 +44,7 @@ pub use browser::BrowserSettings;
 pub use cache::CacheSettings;
 pub use cluster::{ClusterSettings, WorkerRoute, WorkerRoutes};
 pub use commands::{AddedBy, ExecApproval, ExecApprovals, ExecMode};
+pub use console::{ConsoleMember, ConsolePersonClaims, ConsoleRoleSettings, ConsoleSettings};
 pub(crate) use embeddings::uses_embeddings;
 pub use embeddings::{EMBEDDINGS_VARIABLE, EmbeddingsEndpoint, EmbeddingsSettings};
 pub use enforcement::{EnforcementSettings, ModelAddressFile, ModelAllowList};
@@ -143,6 +145,8 @@ pub struct Config {
     pub alerts: Option<AlertSettings>,
     /// The workers that run calls in a cluster. Those of a project apply after a person has accepted the project's file.
     pub cluster: Option<ClusterSettings>,
+    /// The console of `mimir serve --issuer`. Those of a project have no effect.
+    pub console: Option<ConsoleSettings>,
     /// Membership in a team.
     pub teams: TeamSettings,
     /// Restrictions of tools and models.

@@ -28,6 +28,7 @@ use crate::client::{IdentityLogin, SharedRegistration};
 use crate::metrics::MetricSource;
 use crate::server::{ClientSession, ToolServer};
 
+mod browser_identity;
 mod cors;
 mod identity;
 mod leased_body;
@@ -40,6 +41,7 @@ mod session_manager;
 mod session_table;
 mod status_endpoint;
 
+pub use browser_identity::{BrowserIdentity, IdentifiedPerson, StartedIdentity};
 pub use identity::{IdentityOptions, is_user_id};
 pub use login_pages::{LoginRecorder, UserLogin, UserLoginOutcome};
 pub use readiness::ReadinessCheck;

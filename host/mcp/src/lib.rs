@@ -28,8 +28,9 @@ mod untrusted_marks;
 pub use catalogue::{TOOL_META, definition};
 pub use elicitation::random_token;
 pub use http::{
-    HttpOptions, HttpService, IdentityOptions, LoginRecorder, ReadinessCheck, ReplicaSet,
-    SealingKeyError, StatusEndpoint, UserLogin, UserLoginOutcome, is_user_id,
+    BrowserIdentity, HttpOptions, HttpService, IdentifiedPerson, IdentityOptions, LoginRecorder,
+    ReadinessCheck, ReplicaSet, SealingKeyError, StartedIdentity, StatusEndpoint, UserLogin,
+    UserLoginOutcome, is_user_id,
 };
 pub use metrics::{MetricFamily, MetricKind, MetricLabel, MetricSample, MetricSource, MetricValue};
 pub use result::OUTCOME_META;

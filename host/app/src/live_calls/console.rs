@@ -120,7 +120,7 @@ async fn serve(stream: UnixStream, hub: LiveCallHub) {
     };
     let process = LiveProcess {
         name: mimir_core::text::visible(mimir_core::text::prefix(&process.name, 32)),
-        // What the system says, not what the process says.
+        // From the system: the process could say anything.
         pid: pid
             .and_then(|pid| u32::try_from(pid).ok())
             .unwrap_or(process.pid),

@@ -21,7 +21,7 @@ const CALLS_LEFT: usize = 1_900;
 const MAX_SIZE: usize = 64 << 20;
 
 /// Number of batches of events that a slow reader may be behind.
-const BATCHES: usize = 1_024;
+const BATCHES: usize = 128;
 
 /// Collects the events of running calls. Clones share one hub.
 #[derive(Clone, Default)]

@@ -14,7 +14,7 @@ use mimir_core::call_monitor::{CallMonitor, CallReport, LiveCallEvent, LiveProce
 use parking_lot::{Condvar, Mutex};
 
 use super::hub::{LiveCallHub, LiveCallSource};
-use super::messages::{ConsoleMessage, MAX_EVENTS, MAX_LINE, PublisherMessage, to_line};
+use super::messages::{ConsoleMessage, MAX_LINE, PublisherMessage, event_lines, to_line};
 use super::report_queue::ReportQueue;
 use super::socket_folder::SocketFolder;
 use crate::user_dirs::UserDirs;
@@ -342,10 +342,9 @@ impl PublisherThread {
         // After the flag: a call that starts in between is reported twice, which a console expects, and not never.
         if !connected.is_empty() || (is_first && self.own.is_some()) {
             let events = self.render(self.calls.reports());
-            for events in events.chunks(MAX_EVENTS) {
-                let line = to_line(&PublisherMessage::Events(events.to_vec()));
+            for (line, count) in event_lines(&events) {
                 for console in &mut connected {
-                    console.push(&line, events.len());
+                    console.push(&line, count);
                 }
             }
         }
@@ -364,10 +363,9 @@ impl PublisherThread {
         }
         let events = self.render(reports);
         if !self.consoles.is_empty() {
-            for events in events.chunks(MAX_EVENTS) {
-                let line = to_line(&PublisherMessage::Events(events.to_vec()));
+            for (line, count) in event_lines(&events) {
                 for console in &mut self.consoles {
-                    console.push(&line, events.len());
+                    console.push(&line, count);
                 }
             }
             let calls = &self.calls;

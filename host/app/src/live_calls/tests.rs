@@ -7,11 +7,12 @@ use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use mimir_core::call_monitor::{
-    FinishedCall, LiveCallEvent, LiveEffect, LiveProcess, LiveStream, RunningCalls, StartedCall,
+    FinishedCall, LiveCallEvent, LiveCallState, LiveEffect, LiveProcess, LiveStream, RunningCalls,
+    StartedCall,
 };
-use mimir_core::{Decision, Receipt, RequestId, ToolErrorCode};
+use mimir_core::{Decision, DecisionReason, PolicyLayer, Receipt, RequestId, ToolErrorCode};
 
-use super::messages::{ConsoleMessage, MAX_LINE, PublisherMessage, to_line};
+use super::messages::{ConsoleMessage, MAX_LINE, PublisherMessage, event_lines, to_line};
 use super::socket_folder::SocketFolder;
 use super::*;
 use crate::user_dirs::UserDirs;
@@ -286,6 +287,43 @@ async fn console_shows_calls_of_a_process_until_it_is_gone() {
     assert_eq!((cancelled, by.as_str()), (id, "ada"));
     drop(stream);
     until(&hub, |state| state.calls[0].state == LiveCallStatus::Lost).await;
+}
+
+#[test]
+fn event_lines_have_all_events_and_stay_within_the_limit() {
+    let long = |id: &RequestId| {
+        let reason = DecisionReason {
+            layer: PolicyLayer::Commands,
+            decision: Decision::Ask,
+            rule: "\"".repeat(LiveCallEvent::MAX_TEXT),
+            source: "\\".repeat(LiveCallEvent::MAX_TEXT),
+            text: "\"".repeat(LiveCallEvent::MAX_TEXT),
+        };
+        LiveCallEvent::Decided {
+            id: id.clone(),
+            decision: Decision::Ask,
+            rule: None,
+            reasons: vec![reason; LiveCallEvent::MAX_REASONS],
+            state: LiveCallState::Running,
+        }
+    };
+    let id = new_id();
+    let events: Vec<_> = (0..20)
+        .flat_map(|_| [output(&id, "x"), long(&id)])
+        .collect();
+    let lines = event_lines(&events);
+    assert!(lines.len() > 1);
+    let mut received = Vec::new();
+    for (line, count) in lines {
+        assert!(line.len() < MAX_LINE && line.ends_with(b"\n"));
+        let PublisherMessage::Events(events) = serde_json::from_slice(&line).unwrap() else {
+            panic!()
+        };
+        assert_eq!(events.len(), count);
+        received.extend(events);
+    }
+    assert_eq!(received, events);
+    assert!(event_lines(&[]).is_empty());
 }
 
 #[tokio::test]

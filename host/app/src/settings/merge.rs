@@ -76,6 +76,12 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
     if let Some(file) = last(|config| config.cluster.is_some()) {
         config.cluster.clone_from(&file.config.cluster);
     }
+    // A project does not decide who answers questions about it, even if a person has accepted its other settings.
+    let own = ascending
+        .iter()
+        .filter(|file| file.owner != ConfigOwner::Project);
+    let console = own.filter_map(|file| file.config.console.clone());
+    config.console = console.last();
     if let Some(file) = last(|config| config.browser.is_some()) {
         config.browser.clone_from(&file.config.browser);
     }

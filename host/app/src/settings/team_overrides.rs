@@ -5,7 +5,7 @@ use mimir_core::config::Config;
 use super::{ConfigFile, MergedSettings};
 
 /// The keys of which a team's value replaces that of other files as a whole.
-const REPLACED_KEYS: [&str; 25] = [
+const REPLACED_KEYS: [&str; 26] = [
     "profile",
     "toolDiscovery",
     "toolDiscoveryTokens",
@@ -21,6 +21,7 @@ const REPLACED_KEYS: [&str; 25] = [
     "telemetry",
     "alerts",
     "cluster",
+    "console",
     "browser",
     "roles",
     "model",

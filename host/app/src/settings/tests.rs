@@ -47,6 +47,23 @@ fn config_errors_in_values_and_yaml_have_a_line() {
 }
 
 #[test]
+fn console_settings_of_a_project_have_no_effect() {
+    let owned = |owner: ConfigOwner, text: &str| ConfigFile {
+        owner,
+        ..file(text).unwrap()
+    };
+    let mine = "console:\n  roles:\n    admin: [email:me@example.com]\n";
+    let theirs = "console:\n  roles:\n    admin: [group:everyone]\n";
+    let user = || owned(ConfigOwner::User, mine);
+    let project = || owned(ConfigOwner::Project, theirs);
+    let console = |files: &[ConfigFile]| merge::merge_layers(files).unwrap().console;
+    assert_eq!(console(&[user(), project()]), user().config.console);
+    assert_eq!(console(&[project()]), None);
+    let team = owned(ConfigOwner::Machine, theirs);
+    assert_eq!(console(&[team, user()]), project().config.console);
+}
+
+#[test]
 fn config_of_only_comments_is_valid() {
     assert!(file("# nothing\n").is_ok());
     assert!(file("").is_ok());

@@ -18,6 +18,9 @@ pub struct ServeArgs {
     /// Serve only the tools of the components in this folder, such as that of an exported bundle
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub tools_from: Option<PathBuf>,
+    /// Serve the console at /console/, too: for people of the issuer with a role, or on this machine with a one-time link
+    #[arg(long, requires = "http")]
+    pub console: bool,
     /// Format of messages on stderr [default: text, or json with MIMIR_LOG_FORMAT=json]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,

@@ -113,7 +113,28 @@ impl StopOrder {
 /// Refuses all calls from now on.
 pub async fn stop(globals: &GlobalOptions, args: &StopArgs) -> CommandResult {
     let order = StopOrder::find(&args.cluster).await?;
-    let reason = args.reason.as_deref().map(str::trim);
+    let notice = give_order(globals, &order, args.reason.as_deref()).await?;
+    let subject = order.subject();
+    globals.printer().print_done(
+        &json!({ "stopped": notice }),
+        format_args!(
+            "{subject} are refused, and running ones end; `mimir start` allows them again"
+        ),
+    )
+}
+
+/// Refuses all calls of the user on this machine from now on. Returns the order.
+pub async fn stop_all_calls(globals: &GlobalOptions) -> CommandResult<StopNotice> {
+    let order = StopOrder::find(&ClusterOptions::default()).await?;
+    give_order(globals, &order, None).await
+}
+
+async fn give_order(
+    globals: &GlobalOptions,
+    order: &StopOrder,
+    reason: Option<&str>,
+) -> CommandResult<StopNotice> {
+    let reason = reason.map(str::trim);
     let reason = reason
         .filter(|reason| !reason.is_empty())
         .map(|reason| visible(prefix(reason, REASON_MAX)));
@@ -124,13 +145,7 @@ pub async fn stop(globals: &GlobalOptions, args: &StopArgs) -> CommandResult {
     let because = because.map_or(String::new(), |reason| format!(": {reason}"));
     let detail = format!("all calls are refused, by {}{because}", notice.by);
     order.record(globals, &detail).await;
-    let subject = order.subject();
-    globals.printer().print_done(
-        &json!({ "stopped": notice }),
-        format_args!(
-            "{subject} are refused, and running ones end; `mimir start` allows them again"
-        ),
-    )
+    Ok(notice)
 }
 
 /// Allows calls again.

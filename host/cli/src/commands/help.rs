@@ -44,6 +44,7 @@ const TOPICS: &[Topic] = topics![
     "compatibility",
     "config",
     "config-files",
+    "console",
     "containers",
     "contributing",
     "embedding",

@@ -19,8 +19,11 @@ use crate::args::{GlobalOptions, ServeArgs};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::workspace_option::always_name_workspace;
 use crate::output::{BAD, note, outcome, stderr_queue, styled};
-use crate::serve::{ServeToken, ServerReplica, StdioStreams, listen, load_or_create};
+use crate::serve::{
+    ServeToken, ServedConsole, ServerReplica, StdioStreams, listen, load_or_create,
+};
 use crate::terminal::remote_approver;
+use mimir::live_calls::LiveCallHub;
 use mimir::live_setup::{CHECK_INTERVAL, LiveSetup, PipelineUpdater, SetupUpdate};
 use mimir::servers;
 use mimir::setup::HostSetup;
@@ -88,7 +91,7 @@ async fn stdio(
             () = line.hung_up() => {}
         }
     };
-    let follow = keep_updated(&mut live, &updater, &server, replica.as_ref());
+    let follow = keep_updated(&mut live, &updater, &server, replica.as_ref(), None);
     let follow_tools = follow_remote_tools(replica.as_ref(), &pipeline, &server);
     let ended = tokio::select! {
         ended = server.serve(reader, writer, stop) => ended,
@@ -144,7 +147,11 @@ async fn http(
     stderr_queue::detach_stderr();
     let connection = ServerReplica::connect(&args.replica).await?;
     let setup = find_setup(globals, &args, connection.as_ref()).await?;
-    let setup = setup.with_metrics();
+    let hub = LiveCallHub::default();
+    let mut setup = setup.with_metrics();
+    if args.console {
+        setup = setup.with_live_calls(hub.clone());
+    }
     let (setup, replica) = ServerReplica::join(setup, connection, &args.replica).await?;
     if let Some(replica) = &replica {
         interrupts = interrupts.with_restart(replica.restart_required());
@@ -160,7 +167,13 @@ async fn http(
         .map_err(|error| ToolError::unavailable(format!("cannot listen on {address}: {error}")))?;
     let address = listener.local_addr().unwrap_or(address);
     let url = format!("http://{address}/mcp");
+    let has_console = args.console;
+    let names = args.hosts.clone();
     options.identity = identity(&setup, args, &url);
+    let identity = options.identity.clone();
+    let console = has_console
+        .then(|| ServedConsole::create(&setup, hub, address, identity.as_ref(), &names))
+        .transpose()?;
     let _ = setup.workspace.make_state();
     let mut live = tokio::select! {
         live = start_live(setup) => live?,
@@ -187,16 +200,29 @@ async fn http(
         );
     }
     note(format_args!("mimir serves MCP at {url}"));
+    let mut router = axum::Router::new().fallback_service(http.clone());
+    if let Some(console) = &console {
+        router = console.add_to(router);
+        console.announce(identity.as_ref().map(|identity| identity.resource.as_str()));
+    }
     let exit = Mutex::new(ExitReason::Done);
     let (stopped, is_stopped) = tokio::sync::oneshot::channel::<()>();
-    let router = axum::Router::new().fallback_service(http.clone());
     let serve = listen(listener, router, async {
         let _ = is_stopped.await;
     });
-    let follow = keep_updated(&mut live, &updater, &server, replica.as_ref());
+    let follow = keep_updated(
+        &mut live,
+        &updater,
+        &server,
+        replica.as_ref(),
+        console.as_ref(),
+    );
     let follow_tools = follow_remote_tools(replica.as_ref(), &pipeline, &server);
     let ended = async {
         *exit.lock() = ended_by(interrupts.wait().await);
+        if let Some(console) = &console {
+            console.close();
+        }
         if let Some(replica) = &replica {
             // Other servers take over, so that running calls may end.
             http.begin_drain();
@@ -396,8 +422,12 @@ async fn keep_updated(
     updater: &PipelineUpdater,
     server: &ToolServer,
     replica: Option<&ServerReplica>,
+    console: Option<&ServedConsole>,
 ) -> CommandResult<()> {
     let apply = |setup: &HostSetup, mut update| {
+        if let Some(console) = console {
+            console.apply_settings(setup);
+        }
         if let Some(replica) = replica {
             replica.apply_settings(setup);
             if let SetupUpdate::Snapshot { snapshot, .. } = &mut update {

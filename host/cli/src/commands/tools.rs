@@ -82,7 +82,8 @@ async fn tool_list(globals: &GlobalOptions, command: ToolListCommand) -> Command
 }
 
 /// Returns true if stdin and stdout are a terminal that supports drawing.
-fn has_screen() -> bool {
+/// Returns true if the terminal can show a full screen.
+pub fn has_screen() -> bool {
     let draws = std::env::var_os("TERM").is_none_or(|term| term != "dumb");
     draws && io::stdin().is_terminal() && io::stdout().is_terminal()
 }

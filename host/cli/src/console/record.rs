@@ -2,6 +2,7 @@
 
 use std::io;
 use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use mimir_audit::{AuditEntry, AuditLog, ChainLink, LogSnapshot, VerifyReport, verify};
@@ -14,8 +15,11 @@ use mimir::audit_watermark::AuditWatermark;
 use mimir::file_error::file_error;
 use mimir::setup::HostSetup;
 
-/// Maximum number of lines that one request reads, so that a search without a match ends.
-const LINES_MAX: u64 = 2_000_000;
+/// Maximum time of a search for a page. The next page goes on from there.
+const SEARCH_TIME: Duration = Duration::from_secs(5);
+
+/// Number of lines between two looks at the clock.
+const CLOCK_LINES: u64 = 1_024;
 
 /// A filter of lines, checked and ready for use.
 pub struct LineFilter {
@@ -24,6 +28,8 @@ pub struct LineFilter {
     until: Option<Timestamp>,
     /// Texts that each matching line contains as they are, so that most other lines are not parsed.
     words: Vec<String>,
+    /// A text that each matching line contains, in any case.
+    lower_text: Option<String>,
 }
 
 impl LineFilter {
@@ -52,16 +58,13 @@ impl LineFilter {
             &filter.event,
             &filter.session,
         ];
-        let words = exact
-            .into_iter()
-            .flatten()
-            .filter(is_plain)
-            .cloned()
-            .collect();
+        let exact = exact.into_iter().flatten().filter(is_plain);
+        let text = filter.text.iter().find(is_plain);
         Ok(Self {
             since,
             until,
-            words,
+            words: exact.cloned().collect(),
+            lower_text: text.map(|text| text.to_ascii_lowercase()),
             filter,
         })
     }
@@ -71,7 +74,9 @@ impl LineFilter {
         let Ok(line) = std::str::from_utf8(line) else {
             return true;
         };
+        let has_text = |text: &String| line.to_ascii_lowercase().contains(text.as_str());
         self.words.iter().all(|word| line.contains(word.as_str()))
+            && self.lower_text.as_ref().is_none_or(has_text)
     }
 
     /// Returns true if all conditions hold.
@@ -144,6 +149,7 @@ pub fn page(setup: &HostSetup, filter: RecordFilter) -> Result<Value, ToolError>
     let mut entries = Vec::new();
     let mut next = None;
     let mut read = 0_u64;
+    let until = Instant::now() + SEARCH_TIME;
     let visited = snapshot(setup)?.lines_newest_first(|line| {
         let Some(link) = ChainLink::read(line) else {
             return ControlFlow::Continue(());
@@ -152,7 +158,7 @@ pub fn page(setup: &HostSetup, filter: RecordFilter) -> Result<Value, ToolError>
             return ControlFlow::Continue(());
         }
         read += 1;
-        if read > LINES_MAX {
+        if read.is_multiple_of(CLOCK_LINES) && Instant::now() > until {
             next = Some(link.seq + 1);
             return ControlFlow::Break(());
         }

@@ -21,6 +21,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Sleep, sleep};
 
+use timed_stream::TimedStream;
+
+mod timed_stream;
+
 /// Limits of connections.
 #[derive(Clone, Copy)]
 struct ConnectionLimits {
@@ -30,6 +34,8 @@ struct ConnectionLimits {
     head: Duration,
     /// Maximum time until the body of a request has arrived.
     body: Duration,
+    /// Maximum time for which a client reads nothing of a response. `None` waits for as long as it takes.
+    stalled: Option<Duration>,
 }
 
 /// Limits of the server. The number of connections is twice the number of sessions, and half of the usual limit of file
@@ -38,7 +44,11 @@ const CONNECTION_LIMITS: ConnectionLimits = ConnectionLimits {
     connections: 512,
     head: Duration::from_secs(30),
     body: Duration::from_secs(60),
+    stalled: None,
 };
+
+/// Time after which a connection of a client that reads nothing is closed, if clients are expected to read on.
+const STALLED: Duration = Duration::from_secs(60);
 
 /// Delay after accepting a connection failed, as when file descriptors run out.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -46,6 +56,20 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Serves requests until `stopped` completes. Then each connection closes after its current request.
 pub async fn listen(listener: TcpListener, router: Router, stopped: impl Future<Output = ()>) {
     listen_with_limits(CONNECTION_LIMITS, listener, router, stopped).await;
+}
+
+/// Like [`listen`], and closes connections of clients that read nothing for a minute. For event streams, which have more
+/// to send at any time.
+pub async fn listen_to_readers(
+    listener: TcpListener,
+    router: Router,
+    stopped: impl Future<Output = ()>,
+) {
+    let limits = ConnectionLimits {
+        stalled: Some(STALLED),
+        ..CONNECTION_LIMITS
+    };
+    listen_with_limits(limits, listener, router, stopped).await;
 }
 
 async fn listen_with_limits(
@@ -95,7 +119,10 @@ async fn connection(
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head)
-        .serve_connection(TokioIo::new(stream), answer);
+        .serve_connection(
+            TokioIo::new(TimedStream::new(stream, limits.stalled)),
+            answer,
+        );
     let mut served = std::pin::pin!(served);
     let done = tokio::select! {
         done = &mut served => done,
@@ -179,6 +206,7 @@ mod tests {
             connections: 2,
             head: Duration::from_millis(300),
             body: Duration::from_millis(300),
+            stalled: Some(Duration::from_millis(300)),
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -223,6 +251,39 @@ mod tests {
             let response = exchange.await.unwrap();
             assert!(!response.contains("200 OK"), "{response}");
         }
+        stop.send(()).unwrap();
+        timeout(TEST_TIMEOUT, serving).await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn listener_drops_clients_that_read_nothing() {
+        let (address, serving, stop) = serving().await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        // More than the buffers of the connection hold.
+        let size = 32 << 20;
+        let head = format!("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: {size}\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut sent = stream.write_all(&vec![b'x'; size]).await;
+        // The server closes while nothing is read; then the end of the response is missing.
+        let mut read = 0;
+        let mut chunk = vec![0; 1 << 20];
+        if sent.is_ok() {
+            sleep(Duration::from_millis(700)).await;
+            loop {
+                match timeout(TEST_TIMEOUT, stream.read(&mut chunk))
+                    .await
+                    .unwrap()
+                {
+                    Ok(0) => break,
+                    Ok(count) => read += count,
+                    Err(error) => {
+                        sent = Err(error);
+                        break;
+                    }
+                }
+            }
+        }
+        assert!(sent.is_err() || read < size, "{read} bytes");
         stop.send(()).unwrap();
         timeout(TEST_TIMEOUT, serving).await.unwrap().unwrap();
     }

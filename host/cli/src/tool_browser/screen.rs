@@ -4,7 +4,6 @@ use std::io::{self, Stdout, Write as _};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, Event};
@@ -12,6 +11,7 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
+use ratatui::{Frame, Terminal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::draw;
@@ -38,11 +38,14 @@ impl BrowserScreen {
         Ok(screen)
     }
 
-    /// Draws a frame.
+    /// Draws a frame of the tool browser.
     pub fn draw(&mut self, browser: &mut ToolBrowser) -> io::Result<()> {
-        self.terminal
-            .draw(|frame| draw::draw_browser(frame, browser))
-            .map(drop)
+        self.render(|frame| draw::draw_browser(frame, browser))
+    }
+
+    /// Draws a frame.
+    pub fn render(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
+        self.terminal.draw(draw).map(drop)
     }
 
     /// Returns a channel of key and resize events. It closes when the terminal closes.

@@ -28,6 +28,8 @@ pub enum EventKind {
     SecretRemoved,
     /// A change to files was undone.
     Undo,
+    /// A person logged in to the console of a server, or was refused.
+    ConsoleLogin,
     /// Text that looks like a secret was not masked because of an exception.
     RedactionException,
     /// A planted secret was seen leaving.
@@ -49,7 +51,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every kind, in the order of the documentation.
-    pub const ALL: [EventKind; 18] = [
+    pub const ALL: [EventKind; 19] = [
         EventKind::Call,
         EventKind::Attempt,
         EventKind::Approval,
@@ -60,6 +62,7 @@ impl EventKind {
         EventKind::SecretSet,
         EventKind::SecretRemoved,
         EventKind::Undo,
+        EventKind::ConsoleLogin,
         EventKind::RedactionException,
         EventKind::Canary,
         EventKind::Rotated,
@@ -96,6 +99,7 @@ impl EventKind {
             EventKind::SecretSet => "secret-set",
             EventKind::SecretRemoved => "secret-removed",
             EventKind::Undo => "undo",
+            EventKind::ConsoleLogin => "console-login",
             EventKind::RedactionException => "redaction-exception",
             EventKind::Canary => "canary",
             EventKind::Rotated => "rotated",

@@ -89,6 +89,9 @@ impl Config {
         if sets("cluster") {
             self.cluster.clone_from(&team.cluster);
         }
+        if sets("console") {
+            self.console.clone_from(&team.console);
+        }
         if sets("browser") {
             self.browser.clone_from(&team.browser);
         }

@@ -78,6 +78,9 @@ impl Config {
         if self.cluster.is_some() && self.cluster != below.cluster {
             keys.push("cluster".to_owned());
         }
+        if self.console.is_some() && self.console != below.console {
+            keys.push("console".to_owned());
+        }
         if self.browser.is_some() && self.browser != below.browser {
             keys.push("browser".to_owned());
         }
@@ -164,6 +167,8 @@ impl Config {
         self.alerts.clone_from(&below.alerts);
         // Nor where calls run.
         self.cluster.clone_from(&below.cluster);
+        // Nor who answers questions.
+        self.console.clone_from(&below.console);
         // The program, the logins of a profile and the use of secrets are for a person to decide.
         self.browser.clone_from(&below.browser);
         self.model.clone_from(&below.model);

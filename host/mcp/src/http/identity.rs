@@ -23,6 +23,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
+use super::browser_identity::IdentifiedPerson;
 use super::{BoxedResponse, Principal, text_response};
 use crate::client::HttpClientFactory;
 
@@ -68,6 +69,10 @@ pub(super) struct IdentityVerifier {
 pub(super) struct VerifiedToken {
     /// The subject of the token, without a role.
     pub(super) principal: Principal,
+    /// The subject, verbatim.
+    subject: String,
+    /// The email address of the subject, if the provider has verified it.
+    email: Option<String>,
     /// The groups of the subject, as the provider names them.
     pub(super) groups: Vec<String>,
     pub(super) expires: Instant,
@@ -240,8 +245,24 @@ impl IdentityVerifier {
 
     /// Returns the id of the user for whom a token was issued. Fails if the token is not accepted.
     pub(super) async fn user_of_token(&self, token: &str) -> Result<String, ToolError> {
+        let verified = self.verify_new_token(token).await?;
+        Ok(verified.principal.id)
+    }
+
+    /// Returns the person for whom a token was issued. Fails if the token is not accepted.
+    pub(super) async fn person_of_token(&self, token: &str) -> Result<IdentifiedPerson, ToolError> {
+        let verified = self.verify_new_token(token).await?;
+        Ok(IdentifiedPerson {
+            subject: verified.subject,
+            email: verified.email,
+            groups: verified.groups,
+        })
+    }
+
+    /// Verifies a token that the provider has just issued.
+    async fn verify_new_token(&self, token: &str) -> Result<VerifiedToken, ToolError> {
         let verified = self.verify_token(token).await;
-        let verified = verified.map_err(|rejection| {
+        verified.map_err(|rejection| {
             let why = match rejection {
                 TokenRejection::Invalid(why) => why,
                 TokenRejection::Scope => "it lacks a required scope",
@@ -253,8 +274,7 @@ impl IdentityVerifier {
             ToolError::permission_denied(format!(
                 "the identity provider issued a token that is not accepted: {why}"
             ))
-        })?;
-        Ok(verified.principal.id)
+        })
     }
 
     async fn verify_token(&self, token: &str) -> Result<VerifiedToken, TokenRejection> {
@@ -296,6 +316,8 @@ impl IdentityVerifier {
         }
         Ok(VerifiedToken {
             principal: self.principal(&claims.sub),
+            email: verified_email(&claims.others),
+            subject: claims.sub.clone(),
             groups: groups(&claims.others, &self.groups_claim),
             expires: claims.until(),
         })
@@ -411,6 +433,13 @@ fn groups(claims: &Map<String, Value>, claim: &str) -> Vec<String> {
     }
 }
 
+/// Returns the email address in the claims, if they say that it was verified.
+fn verified_email(claims: &Map<String, Value>) -> Option<String> {
+    let is_verified = claims.get("email_verified") == Some(&Value::Bool(true));
+    let email = claims.get("email").filter(|_| is_verified)?;
+    email.as_str().map(str::to_owned)
+}
+
 /// Returns true if the token type is that of an access token, or missing; RFC 9068 section 2.1.
 fn is_for_access(kind: Option<&str>) -> bool {
     let Some(kind) = kind else { return true };
@@ -455,6 +484,20 @@ fn bearer_token(headers: &HeaderMap) -> Result<&str, TokenRejection> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn identity_email_counts_only_if_verified() {
+        for (claims, expected) in [
+            (json!({"email": "a@b", "email_verified": true}), Some("a@b")),
+            (json!({"email": "a@b", "email_verified": "true"}), None),
+            (json!({"email": "a@b", "email_verified": false}), None),
+            (json!({"email": "a@b"}), None),
+            (json!({"email": 1, "email_verified": true}), None),
+        ] {
+            let email = verified_email(claims.as_object().unwrap());
+            assert_eq!(email.as_deref(), expected, "{claims}");
+        }
+    }
 
     #[test]
     fn identity_groups_are_read_from_a_claim_or_a_path() {

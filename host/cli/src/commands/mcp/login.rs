@@ -4,7 +4,6 @@
 //! on this machine or is pasted; the first valid answer is used.
 
 use std::io::BufRead as _;
-use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 use mimir_core::audit::{AuditEvent, EventKind};
@@ -22,6 +21,7 @@ use crate::args::GlobalOptions;
 use crate::commands::call::wait_for_interrupt;
 use crate::exit::{CommandResult, ExitReason};
 use crate::output::{FAINT, STRONG, WARN, note, styled, warn};
+use crate::terminal::browser;
 use mimir::secrets::UserLogins;
 use mimir::setup::HostSetup;
 
@@ -55,7 +55,7 @@ pub async fn log_in(
         FAINT,
         "If the browser is on another machine, the last page does not load: paste the address of that page here.",
     ));
-    open_browser(browser.as_deref(), pending.url());
+    browser::open(browser.as_deref(), pending.url());
     let mut pasted = read_stdin_lines();
     let answer = tokio::select! {
         answer = wait_for_answer(&pending, &mut redirect.requests, &mut pasted) => answer,
@@ -196,31 +196,6 @@ fn print_details(details: &LoginDetails) {
         RegistrationKind::Registered => "mimir registers itself there as a client",
     };
     note(format_args!("  {registration}"));
-}
-
-/// Opens a URL in the named browser or in `$BROWSER`. Without either, does nothing.
-fn open_browser(browser: Option<&str>, url: &str) {
-    let browser = browser.map(str::to_owned);
-    let from_variable = || {
-        let browsers = std::env::var("BROWSER").ok()?;
-        browsers.split(':').next().map(str::to_owned)
-    };
-    let program = browser.or_else(from_variable);
-    let Some(program) = program.filter(|program| !program.is_empty()) else {
-        return;
-    };
-    let started = Command::new(&program)
-        .arg(url)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    if let Err(error) = started {
-        warn(format_args!(
-            "cannot start the browser {}: {error}",
-            visible(&program)
-        ));
-    }
 }
 
 /// Reads lines from stdin on a thread that does not delay the exit of the program.

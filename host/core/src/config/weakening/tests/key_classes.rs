@@ -49,6 +49,7 @@ fn weakening() -> Vec<(String, Value)> {
             "cluster",
             json!({"route": [{"tools": "*", "labels": {"zone": "us"}}]}),
         ),
+        ("console", json!({"roles": {"admin": ["group:a"]}})),
         ("telemetry", json!({"endpoint": "http://127.0.0.1:4318"})),
         (
             "embeddings",

@@ -1,0 +1,221 @@
+//! `mimir top` on a terminal: the calls that run now, and the open approval questions, which a key answers.
+//!
+//! A question is answered on its card only, so that no call is approved unseen.
+
+use std::pin::Pin;
+use std::time::{Duration, SystemTime};
+
+use jiff::Timestamp;
+use mimir_core::ToolError;
+use mimir_core::approval::ApprovalAnswer;
+use mimir_core::audit::{AuditEvent, EventKind};
+use mimir_core::text::visible;
+use ratatui::crossterm::event::Event;
+use tokio::time::MissedTickBehavior;
+
+use crate::args::GlobalOptions;
+use crate::commands::call::wait_for_interrupt;
+use crate::commands::stop_all_calls;
+use crate::exit::{CommandFailure, CommandResult, ExitReason};
+use crate::output::stderr_queue;
+use crate::tool_browser::BrowserScreen;
+use mimir::call_switch::StopFile;
+use mimir::live_calls::{LiveCallHub, LiveConsole};
+use mimir::process_identity::{machine_name, user_name};
+use mimir::setup::HostSetup;
+use mimir::shared_questions::{GivenAnswer, QuestionStore, QuestionWatch, SharedQuestion};
+
+mod draw;
+mod keys;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use keys::ScreenAction;
+use state::CallScreen;
+
+/// Interval at which changed calls are drawn.
+const DRAW_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Number of draw intervals after which run times, ended questions and the order to stop are looked at again.
+const INTERVALS_PER_LOOK: u32 = 10;
+
+/// Shows the screen until the person quits.
+pub async fn run(globals: &GlobalOptions) -> CommandResult {
+    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let hub = LiveCallHub::default();
+    let _console = LiveConsole::open(&setup.user_dirs, &hub)?;
+    let store = setup.local_state().map(QuestionStore::new);
+    let watch = match &store {
+        Some(store) => store.watch().await.ok(),
+        None => None,
+    };
+    let session = ScreenSession {
+        globals,
+        stop: StopFile::of_user(&setup.user_dirs),
+        setup: &setup,
+        hub: &hub,
+        store: store.as_ref(),
+    };
+    // Output to stderr would corrupt the screen, so it is held back until the screen is closed.
+    let held = stderr_queue::hold_output();
+    let mut stop = std::pin::pin!(wait_for_interrupt());
+    // The first poll installs the signal handlers. A signal before that would leave the terminal in full-screen mode.
+    tokio::select! {
+        biased;
+        exit = &mut stop => return Ok(exit),
+        () = std::future::ready(()) => {}
+    }
+    let mut screen = BrowserScreen::open()?;
+    let ended = session.run(&mut screen, watch, stop).await;
+    drop(screen);
+    drop(held);
+    ended
+}
+
+/// The data that the screen shows and changes.
+struct ScreenSession<'a> {
+    globals: &'a GlobalOptions,
+    setup: &'a HostSetup,
+    hub: &'a LiveCallHub,
+    store: Option<&'a QuestionStore>,
+    stop: Option<StopFile>,
+}
+
+impl ScreenSession<'_> {
+    async fn run(
+        &self,
+        screen: &mut BrowserScreen,
+        mut watch: Option<QuestionWatch>,
+        mut interrupt: Pin<&mut impl Future<Output = ExitReason>>,
+    ) -> CommandResult {
+        let mut state = CallScreen::default();
+        let mut events = BrowserScreen::events();
+        let mut updates = self.hub.subscribe();
+        let mut ticks = tokio::time::interval(DRAW_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut until_look = 0_u32;
+        let (mut has_changed, mut is_stale) = (true, true);
+        self.load_questions(&mut state).await;
+        loop {
+            if is_stale {
+                state.set_calls(self.hub);
+                screen.render(|frame| draw::draw_calls(frame, &mut state))?;
+                is_stale = false;
+            }
+            tokio::select! {
+                exit = &mut interrupt => return Ok(exit),
+                event = events.recv() => {
+                    let Some(event) = event else {
+                        // The terminal has closed.
+                        return Ok(ExitReason::Terminated);
+                    };
+                    is_stale = true;
+                    let Event::Key(key) = event else { continue };
+                    match keys::handle_key(&mut state, key) {
+                        ScreenAction::Nothing => {}
+                        ScreenAction::Leave => return Ok(ExitReason::Done),
+                        ScreenAction::Interrupt => return Ok(ExitReason::Interrupted),
+                        action => {
+                            if let Err(failure) = self.perform(&mut state, action).await {
+                                state.set_message(&failure.to_string());
+                            }
+                        }
+                    }
+                }
+                Some(_) = updates.next() => has_changed = true,
+                Some(_) = next_question(&mut watch) => {
+                    self.load_questions(&mut state).await;
+                    is_stale = true;
+                }
+                _ = ticks.tick() => {
+                    is_stale |= has_changed;
+                    has_changed = false;
+                    if until_look == 0 {
+                        until_look = INTERVALS_PER_LOOK;
+                        self.load_questions(&mut state).await;
+                        state.stop = self.stop.as_ref().and_then(StopFile::read);
+                        is_stale = true;
+                    }
+                    until_look -= 1;
+                }
+            }
+        }
+    }
+
+    async fn load_questions(&self, state: &mut CallScreen) {
+        let Some(store) = self.store else {
+            return;
+        };
+        match store.open_questions().await {
+            Ok(questions) => state.set_questions(questions),
+            Err(error) => state.set_message(&error.to_string()),
+        }
+    }
+
+    async fn perform(
+        &self,
+        state: &mut CallScreen,
+        action: ScreenAction,
+    ) -> Result<(), CommandFailure> {
+        match action {
+            ScreenAction::Cancel(id) => {
+                self.hub.cancel(&id, &person())?;
+                state.set_message("cancelled; the call ends");
+            }
+            ScreenAction::Answer(question, answer) => {
+                self.answer(&question, &answer).await?;
+                state.close_page();
+                let tool = &question.card.tool;
+                state.set_message(&format!("answered `{}` for `{tool}`", answer.as_str()));
+                self.load_questions(state).await;
+            }
+            ScreenAction::StopAll => {
+                let notice = stop_all_calls(self.globals).await?;
+                state.stop = Some(notice);
+            }
+            ScreenAction::Nothing | ScreenAction::Leave | ScreenAction::Interrupt => {}
+        }
+        Ok(())
+    }
+
+    /// Answers a question, and records it like `mimir approvals answer`.
+    async fn answer(
+        &self,
+        question: &SharedQuestion,
+        answer: &ApprovalAnswer,
+    ) -> Result<(), ToolError> {
+        let Some(store) = self.store else {
+            return Ok(());
+        };
+        let by = person();
+        let given = GivenAnswer {
+            answer: answer.clone(),
+            by: by.clone(),
+            at: Timestamp::now(),
+            reason: None,
+        };
+        store.answer(&question.id, given).await?;
+        let (id, tool) = (visible(&question.id), visible(&question.card.tool));
+        let detail = format!("question {id} about `{tool}` was answered by {by}");
+        let mut event = AuditEvent::new(EventKind::Approval, SystemTime::now())
+            .with_subject(question.card.fingerprint.as_str())
+            .with_detail(&detail);
+        event.answer = Some(answer.as_str());
+        self.setup.record_event(&event);
+        Ok(())
+    }
+}
+
+/// Returns the name of the person for records.
+fn person() -> String {
+    format!("{} on {}", user_name(), machine_name())
+}
+
+/// Waits for a question that is new or has changed; forever, if questions cannot be followed.
+async fn next_question(watch: &mut Option<QuestionWatch>) -> Option<SharedQuestion> {
+    match watch {
+        Some(watch) => watch.next().await,
+        None => std::future::pending().await,
+    }
+}

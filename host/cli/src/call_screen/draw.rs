@@ -1,0 +1,386 @@
+//! Drawing of the screen, for any size.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use mimir::live_calls::{LiveCall, LiveCallStatus};
+use mimir::shared_questions::SharedQuestion;
+use mimir_core::text::{bytes, sanitize, visible, wrapped};
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
+
+use super::state::{CallRow, CallScreen, RowKey};
+use crate::terminal::render_card;
+
+/// Prefix of every line with text from a tool, so that it cannot look like a line of mimir.
+const GUTTER: &str = "  │ ";
+
+/// Widths of the columns with the tool and the person.
+const TOOL_WIDTH: usize = 18;
+const WHO_WIDTH: usize = 10;
+
+/// Draws the whole screen.
+pub fn draw_calls(frame: &mut Frame<'_>, screen: &mut CallScreen) {
+    let area = frame.area();
+    if area.height == 0 {
+        return;
+    }
+    let row = |at: u16| Rect {
+        y: area.y + at,
+        height: 1,
+        ..area
+    };
+    frame.render_widget(Paragraph::new(title(screen)), row(0));
+    if area.height > 1 {
+        let last = row(area.height - 1);
+        frame.render_widget(Paragraph::new(footer(screen, area.width)), last);
+    }
+    let body = Rect {
+        y: area.y + 1,
+        height: area.height.saturating_sub(2),
+        ..area
+    };
+    screen.height = usize::from(body.height);
+    let lines = if screen.page.is_some() {
+        page_lines(screen, body)
+    } else {
+        list_lines(screen, body)
+    };
+    frame.render_widget(Paragraph::new(lines), body);
+}
+
+fn title(screen: &CallScreen) -> Line<'static> {
+    let strong = Style::new().add_modifier(Modifier::BOLD);
+    if let Some(stop) = &screen.stop {
+        let by = visible(&stop.by);
+        let text = format!("ALL CALLS ARE STOPPED by {by}; `mimir start` allows them again");
+        return Line::styled(text, strong.add_modifier(Modifier::REVERSED));
+    }
+    let count = |state| {
+        screen
+            .calls
+            .iter()
+            .filter(|call| call.state == state)
+            .count()
+    };
+    let running = count(LiveCallStatus::Running);
+    let waiting = count(LiveCallStatus::Waiting);
+    let questions = screen.questions.len();
+    let mut text = format!("Calls: {running} running, {waiting} waiting   Questions: {questions}");
+    if screen.dropped > 0 {
+        text.push_str(&format!("   ({} not shown)", screen.dropped));
+    }
+    Line::styled(text, strong)
+}
+
+fn footer(screen: &CallScreen, width: u16) -> Line<'static> {
+    if screen.asks_to_stop {
+        let text = "Stop all your calls on this machine, and refuse new ones? y/n";
+        return Line::styled(text, Style::new().add_modifier(Modifier::BOLD));
+    }
+    if !screen.message.is_empty() {
+        return Line::raw(screen.message.clone());
+    }
+    let is_wide = width >= 64;
+    let keys = match (&screen.page, screen.open_question(), is_wide) {
+        (_, Some(_), true) => "a once   s session   A always   n no   arrows scroll   esc back",
+        (_, Some(_), false) => "a/s/A/n answer  esc",
+        (Some(_), None, true) => "c cancel   arrows scroll   esc back   x stop all",
+        (None, _, true) => {
+            "arrows move   enter read   c cancel   a/s/A/n answer   x stop all   q quit"
+        }
+        (_, None, false) => "enter c x q",
+    };
+    Line::styled(keys, Style::new().add_modifier(Modifier::DIM))
+}
+
+fn list_lines(screen: &mut CallScreen, body: Rect) -> Vec<Line<'static>> {
+    let height = usize::from(body.height);
+    let selected = screen.selected_line();
+    // Scroll only as far as needed to keep the selected line visible.
+    let first = (selected + 1).saturating_sub(height);
+    screen.top = screen.top.clamp(first, selected.max(first));
+    let styles = CallStyles::find();
+    let width = usize::from(body.width);
+    let questions = screen
+        .questions
+        .iter()
+        .map(|question| question_line(question, styles));
+    let calls = screen.calls.iter().map(|call| call_line(call, styles));
+    let lines: Vec<_> = questions
+        .chain(calls)
+        .enumerate()
+        .skip(screen.top)
+        .take(height)
+        .map(|(at, parts)| row_line(parts, at == selected, width))
+        .collect();
+    if lines.is_empty() {
+        return vec![Line::raw(
+            "  (no calls yet: those of other mimir processes appear here within a second)",
+        )];
+    }
+    lines
+}
+
+/// The parts of a line in the list: the mark with its style, and the rest.
+type LineParts = (&'static str, Style, String);
+
+fn row_line((mark, mut style, rest): LineParts, is_selected: bool, width: usize) -> Line<'static> {
+    let mut text = Style::new();
+    if is_selected {
+        style = style.add_modifier(Modifier::REVERSED);
+        text = text.add_modifier(Modifier::REVERSED);
+    }
+    let pointer = if is_selected { "> " } else { "  " };
+    let rest = mimir_core::text::prefix(&rest, width).to_owned();
+    Line::from(vec![
+        Span::styled(pointer, text),
+        Span::styled(mark, style),
+        Span::styled(rest, text),
+    ])
+}
+
+fn question_line(question: &SharedQuestion, styles: CallStyles) -> LineParts {
+    let left = question.expires_at.duration_since(Timestamp::now());
+    let left = Duration::try_from(left).unwrap_or_default();
+    let tool = fit(&visible(&question.card.tool), TOOL_WIDTH);
+    let summary = visible(&question.card.summary);
+    let rest = format!(" {tool} {:>7} left  {summary}", duration(left));
+    ("?", styles.question, rest)
+}
+
+fn call_line(call: &CallRow, styles: CallStyles) -> LineParts {
+    let (mark, style) = match call.state {
+        LiveCallStatus::Waiting => ("?", styles.question),
+        LiveCallStatus::Running => (">", styles.running),
+        LiveCallStatus::Finished if call.has_failed => ("x", styles.failed),
+        LiveCallStatus::Finished => ("-", Style::new()),
+        LiveCallStatus::Lost => ("!", styles.failed),
+    };
+    let state = match call.state {
+        LiveCallStatus::Waiting => "waits",
+        LiveCallStatus::Running => "runs",
+        LiveCallStatus::Finished if call.has_failed => "failed",
+        LiveCallStatus::Finished => "done",
+        LiveCallStatus::Lost => "lost",
+    };
+    let indent = if call.is_nested { "└ " } else { "" };
+    let tool = fit(&format!("{indent}{}", call.tool), TOOL_WIDTH);
+    let who = fit(&call.who, WHO_WIDTH);
+    let effects = match call.effects {
+        0 => String::new(),
+        count => format!("{count}e"),
+    };
+    let time = duration(call.time);
+    let rest = format!(
+        " {tool} {who} {state:<6} {time:>7} {effects:>4}  {}",
+        call.last
+    );
+    (mark, style, rest)
+}
+
+/// Cuts or pads a text to `width` columns.
+fn fit(text: &str, width: usize) -> String {
+    let mut cut = String::new();
+    let mut used = 0;
+    for character in text.chars() {
+        let size = Span::raw(character.to_string()).width();
+        if used + size > width {
+            cut.pop();
+            cut.push('…');
+            break;
+        }
+        cut.push(character);
+        used += size;
+    }
+    let used = Line::raw(cut.as_str()).width();
+    cut.extend(std::iter::repeat_n(' ', width.saturating_sub(used)));
+    cut
+}
+
+/// Formats a time for display, such as `1.2 s`.
+fn duration(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0 => format!("{} ms", time.as_millis()),
+        1..10 => format!("{:.1} s", time.as_secs_f64()),
+        10..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        _ => format!("{} h", seconds / 3600),
+    }
+}
+
+fn page_lines(screen: &mut CallScreen, body: Rect) -> Vec<Line<'static>> {
+    let (width, height) = (usize::from(body.width).max(1), usize::from(body.height));
+    let lines = match screen.page.as_ref().map(|page| (&page.key, &page.call)) {
+        Some((RowKey::Question(_), _)) => match screen.open_question() {
+            Some(question) => question_page(question, width),
+            None => Vec::new(),
+        },
+        Some((RowKey::Call(_), Some(call))) => call_page(call, width),
+        _ => Vec::new(),
+    };
+    let Some(page) = &mut screen.page else {
+        return Vec::new();
+    };
+    page.top = page.top.min(lines.len().saturating_sub(height));
+    let visible = lines.into_iter().skip(page.top).take(height);
+    visible.map(Line::raw).collect()
+}
+
+/// The card of a question. Styles are removed, because the screen has its own.
+fn question_page(question: &SharedQuestion, width: usize) -> Vec<String> {
+    let card = render_card(&question.card, width);
+    let lines = card.head.into_iter().chain(card.arguments).chain(card.tail);
+    let mut lines: Vec<_> = lines.map(sanitize).skip_while(String::is_empty).collect();
+    lines.push(format!("  asked by {}", visible(&question.process)));
+    let id = visible(&question.id);
+    lines.push(format!(
+        "  `mimir approvals answer {id} no --reason TEXT` gives the model a reason"
+    ));
+    lines
+}
+
+fn call_page(call: &LiveCall, width: usize) -> Vec<String> {
+    let started = &call.started;
+    let mut page = PageText {
+        lines: Vec::new(),
+        width,
+    };
+    page.field("call", started.id.as_str());
+    page.field("tool", &started.tool);
+    if let Some(location) = &started.location {
+        let source = started.source.map_or("", |source| source.as_str());
+        page.field("source", &format!("{source}, {location}"));
+    }
+    page.field("process", &started.process.to_string());
+    page.field("session", &started.session);
+    if let Some(user) = &started.user {
+        page.field("user", user);
+    }
+    if let Some(parent) = &started.parent {
+        page.field("made by", parent.as_str());
+    }
+    page.field("started", &format!("{:.0}", started.at));
+    let state = match call.state {
+        LiveCallStatus::Waiting => "waits for a person",
+        LiveCallStatus::Running => "runs",
+        LiveCallStatus::Finished => "has ended",
+        LiveCallStatus::Lost => "lost: its process has ended or is unreachable",
+    };
+    page.field("state", state);
+    if let Some(decided) = &call.decided {
+        let rule = decided.rule.as_deref().unwrap_or_default();
+        page.field("decision", &format!("{} {rule}", decided.decision.as_str()));
+        for reason in &decided.reasons {
+            page.quote(&format!("{}: {}", reason.decision.as_str(), reason.text));
+        }
+    }
+    page.title("arguments");
+    page.quote(&started.arguments);
+    if started.arguments_truncated {
+        page.title("(the arguments are longer)");
+    }
+    if !call.effects.is_empty() {
+        page.title(&format!("effects ({})", call.effect_count));
+        for effect in &call.effects {
+            page.quote(&format!("{} {}", effect.decision.as_str(), effect.subject));
+        }
+    }
+    if let Some(progress) = &call.progress {
+        let total = progress
+            .total
+            .map_or(String::new(), |total| format!(" of {total}"));
+        page.field("progress", &format!("{}{total}", progress.done));
+    }
+    if let Some(finished) = &call.finished {
+        let code = finished.code.map_or("ok", |code| code.as_str());
+        page.field("result", code);
+        if let Some(message) = &finished.message {
+            page.quote(message);
+        }
+        let receipt = &finished.receipt;
+        page.field(
+            "cost",
+            &format!(
+                "{:.1} ms, {} in, {} out, {} tokens",
+                receipt.duration_ms,
+                bytes(receipt.bytes_in),
+                bytes(receipt.bytes_out),
+                receipt.tokens
+            ),
+        );
+    }
+    if !call.output.is_empty() {
+        let cut = if call.output_truncated {
+            ", the end"
+        } else {
+            ""
+        };
+        page.title(&format!("output{cut}"));
+        page.quote(&call.output);
+    }
+    page.lines
+}
+
+/// The lines of a page.
+struct PageText {
+    lines: Vec<String>,
+    width: usize,
+}
+
+impl PageText {
+    /// Adds a line that mimir has written.
+    fn title(&mut self, text: &str) {
+        self.lines.push(format!("  {text}"));
+    }
+
+    /// Adds a name and a short value.
+    fn field(&mut self, name: &str, value: &str) {
+        let value = visible(value);
+        let width = self.width.saturating_sub(13).max(10);
+        for (at, part) in wrapped(&value, width).into_iter().enumerate() {
+            let name = if at == 0 { name } else { "" };
+            self.lines.push(format!("  {name:<9} {part}"));
+        }
+    }
+
+    /// Adds a text of a tool or a model, with a gutter before each line.
+    fn quote(&mut self, text: &str) {
+        let width = self.width.saturating_sub(5).max(10);
+        for line in sanitize(text.replace('\t', "    ")).lines() {
+            for part in wrapped(line, width) {
+                self.lines.push(format!("{GUTTER}{part}"));
+            }
+        }
+    }
+}
+
+/// Styles of the list. All are plain if colours are off; the marks say the same.
+#[derive(Clone, Copy)]
+struct CallStyles {
+    question: Style,
+    running: Style,
+    failed: Style,
+}
+
+impl CallStyles {
+    fn find() -> Self {
+        let is_plain = std::env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty());
+        let in_colour = |colour| {
+            if is_plain {
+                Style::new()
+            } else {
+                Style::new().fg(colour)
+            }
+        };
+        Self {
+            question: in_colour(Color::Yellow),
+            running: in_colour(Color::Green),
+            failed: in_colour(Color::Red),
+        }
+    }
+}

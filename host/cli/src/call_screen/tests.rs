@@ -1,0 +1,215 @@
+//! Drawing on an in-memory terminal, and keys.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use jiff::Timestamp;
+use mimir::live_calls::{LiveCallHub, LiveCallSource};
+use mimir::shared_questions::{QuestionAsker, QuestionState, SharedQuestion};
+use mimir_core::call_monitor::{LiveCallEvent, LiveProcess, LiveStream, StartedCall};
+use mimir_core::{Card, RequestId, RiskLevel, ToolSource};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::draw;
+use super::keys::{ScreenAction, handle_key};
+use super::state::{CallScreen, RowKey};
+
+struct NoProcess;
+
+impl LiveCallSource for NoProcess {
+    fn process(&self) -> LiveProcess {
+        process()
+    }
+
+    fn cancel(&self, _: &RequestId, _: &str) -> bool {
+        true
+    }
+}
+
+fn process() -> LiveProcess {
+    LiveProcess {
+        name: "serve".into(),
+        pid: 7,
+    }
+}
+
+fn start(hub: &LiveCallHub, source: u64, tool: &str) -> RequestId {
+    let id = RequestId::new(SystemTime::now());
+    let started = StartedCall {
+        id: id.clone(),
+        at: Timestamp::now(),
+        process: process(),
+        session: "session".into(),
+        user: None,
+        client: None,
+        tool: tool.into(),
+        source: Some(ToolSource::Custom),
+        location: Some(".mimir/tools/x.wasm".into()),
+        parent: None,
+        arguments: "{\n  \"path\": \"a.txt\"\n}".into(),
+        arguments_truncated: false,
+        trace: None,
+    };
+    let output = LiveCallEvent::Output {
+        id: id.clone(),
+        stream: LiveStream::Stdout,
+        level: None,
+        text: "first\nlast line\u{1b}[31m".into(),
+    };
+    hub.apply(
+        source,
+        vec![LiveCallEvent::Started(Box::new(started)), output],
+    );
+    id
+}
+
+fn question(id: &str) -> SharedQuestion {
+    let now = Timestamp::now();
+    SharedQuestion {
+        id: id.into(),
+        workspace: "w".into(),
+        process: "process 1".into(),
+        asker: QuestionAsker::Process(std::process::id()),
+        asked_at: now,
+        expires_at: now.checked_add(Duration::from_secs(100)).unwrap(),
+        card: card(),
+        state: QuestionState::Open,
+    }
+}
+
+fn card() -> Card {
+    Card {
+        fingerprint: mimir_core::approval::Fingerprint::new("evil", "", &true.into()),
+        caller: None,
+        tool: "evil".into(),
+        source: ToolSource::Custom,
+        location: ".mimir/tools/evil.wasm".into(),
+        digest: "0123456789abcdef".into(),
+        arguments: "{}".into(),
+        summary: "delete everything".into(),
+        risk: RiskLevel::High,
+        risks: vec![],
+        grants: vec![],
+        changes: vec![],
+        proofs: vec![],
+        reasons: vec![],
+        always: None,
+        remedies: vec![],
+        editable: false,
+        facts: mimir_core::approval::CardFacts::default(),
+    }
+}
+
+fn shown(screen: &mut CallScreen, width: u16, height: u16) -> Vec<String> {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal
+        .draw(|frame| draw::draw_calls(frame, screen))
+        .unwrap();
+    let buffer = terminal.backend().buffer().clone();
+    let rows = buffer.content().chunks(usize::from(width));
+    rows.map(|row| row.iter().map(|cell| cell.symbol()).collect())
+        .collect()
+}
+
+fn press(screen: &mut CallScreen, code: KeyCode) -> ScreenAction {
+    handle_key(screen, KeyEvent::new(code, KeyModifiers::NONE))
+}
+
+/// Lets the open page have been on the screen for a while.
+fn wait(screen: &mut CallScreen) {
+    let page = screen.page.as_mut().unwrap();
+    page.opened = page.opened.checked_sub(Duration::from_secs(5)).unwrap();
+}
+
+fn filled() -> (CallScreen, LiveCallHub) {
+    let hub = LiveCallHub::default();
+    let source = hub.add_source(Arc::new(NoProcess));
+    for number in 0..50 {
+        start(&hub, source, &format!("tool_{number:02}"));
+    }
+    let mut screen = CallScreen::default();
+    screen.set_calls(&hub);
+    (screen, hub)
+}
+
+#[test]
+fn call_screen_draws_at_any_size() {
+    let (mut screen, hub) = filled();
+    for opens in [false, true] {
+        if opens {
+            press(&mut screen, KeyCode::Enter);
+            screen.set_calls(&hub);
+        }
+        for width in [1, 2, 5, 20, 40, 63, 64, 80, 300] {
+            for height in [1, 2, 3, 24] {
+                shown(&mut screen, width, height);
+            }
+        }
+        let rows = shown(&mut screen, 80, 24);
+        assert!(rows.iter().all(|row| !row.contains('\u{1b}')));
+        let text = rows.join("\n");
+        if opens {
+            assert!(text.contains("\"path\": \"a.txt\""), "{text}");
+        } else {
+            assert!(rows[1].starts_with("> > tool_00"), "{text}");
+            assert!(rows[1].contains("last line"), "{text}");
+            assert!(rows[0].starts_with("Calls: 50 running"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn call_screen_keeps_the_selection_when_lines_appear() {
+    let (mut screen, _hub) = filled();
+    press(&mut screen, KeyCode::Down);
+    let selected = screen.keys()[1].clone();
+    screen.set_questions(vec![question("q1")]);
+    assert_eq!(screen.selected_line(), 2);
+    assert_eq!(screen.keys()[2], selected);
+    let RowKey::Call(id) = selected else { panic!() };
+    let action = press(&mut screen, KeyCode::Char('c'));
+    assert!(matches!(action, ScreenAction::Cancel(cancelled) if cancelled == id));
+}
+
+#[test]
+fn call_screen_answers_a_question_only_on_its_card() {
+    let mut screen = CallScreen::default();
+    screen.set_questions(vec![question("q1")]);
+    let action = press(&mut screen, KeyCode::Char('A'));
+    assert!(matches!(action, ScreenAction::Nothing), "{action:?}");
+    let card = shown(&mut screen, 80, 24).join("\n");
+    assert!(
+        card.contains("may `evil` run?") && card.contains("delete everything"),
+        "{card}"
+    );
+    // Nobody has read the card so fast.
+    let action = press(&mut screen, KeyCode::Char('n'));
+    assert!(matches!(action, ScreenAction::Nothing), "{action:?}");
+    wait(&mut screen);
+    let ScreenAction::Answer(answered, answer) = press(&mut screen, KeyCode::Char('n')) else {
+        panic!()
+    };
+    assert_eq!((answered.id.as_str(), answer.as_str()), ("q1", "no"));
+    // A question that was answered elsewhere takes no key any more, and another one does not take its place.
+    screen.set_questions(vec![question("q2")]);
+    assert!(shown(&mut screen, 80, 24)[23].contains("has ended"));
+    let action = press(&mut screen, KeyCode::Char('a'));
+    assert!(matches!(action, ScreenAction::Nothing), "{action:?}");
+    assert_eq!(screen.open_question().unwrap().id, "q2");
+}
+
+#[test]
+fn call_screen_stops_all_calls_only_after_a_yes() {
+    let (mut screen, _hub) = filled();
+    press(&mut screen, KeyCode::Char('x'));
+    assert!(shown(&mut screen, 80, 24)[23].contains("y/n"));
+    let action = press(&mut screen, KeyCode::Enter);
+    assert!(matches!(action, ScreenAction::Nothing));
+    press(&mut screen, KeyCode::Char('x'));
+    let action = press(&mut screen, KeyCode::Char('y'));
+    assert!(matches!(action, ScreenAction::StopAll));
+    let action = press(&mut screen, KeyCode::Char('q'));
+    assert!(matches!(action, ScreenAction::Leave));
+}
