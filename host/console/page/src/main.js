@@ -14,6 +14,16 @@ const key = takeKey();
 const title = () => showCount(shared.questions.get().length, shared.session.get()?.workspace);
 shared.questions.subscribe(title);
 shared.session.subscribe(title);
+// Questions that were missed while the connection was lost are new, too. Those of the first load are not.
+let known = null;
+shared.questions.subscribe((open) => {
+  for (const { id, card, ...question } of open) {
+    if (!known || known.has(id)) continue;
+    announce(`New question: ${oneLine(card?.tool, 60)}, ${oneLine(card?.risk, 12)} risk`);
+    notify({ id, card, ...question });
+  }
+  known = new Set(open.map(({ id }) => id));
+});
 
 const root = document.getElementById('app');
 root.replaceChildren();
@@ -34,11 +44,7 @@ async function start() {
       shared.touchLive();
     },
     on: {
-      question(question) {
-        if (!shared.storeQuestion(question)) return;
-        announce(`New question: ${oneLine(question.card?.tool, 60)}, ${oneLine(question.card?.risk, 12)} risk`);
-        notify(question);
-      },
+      question: shared.storeQuestion,
       'question-ended': shared.endQuestion,
       record: pushRecord,
       stop: (stop) => shared.session.set({ ...shared.session.get(), stop }),

@@ -28,6 +28,16 @@ export const tests = {
     });
   },
 
+  async 'a person logs out'(browser) {
+    await withPage(browser, { fixture: { login: true }, hash: '#key=fixture-key', expectErrors: true }, async (page, fixture) => {
+      await page.getByRole('treeitem').first().waitFor();
+      await page.keyboard.press('?');
+      await page.getByRole('button', { name: 'Log out of this browser' }).click();
+      assert.equal(fixture.posts.at(-1).path, 'logout');
+      await page.getByRole('heading', { name: 'Open the console again' }).waitFor();
+    });
+  },
+
   async 'a lost connection is said, and made good'(browser) {
     await withPage(browser, { hash: '#/live', fixture: { questions: [] }, expectErrors: true }, async (page, fixture) => {
       await page.getByRole('treeitem').first().waitFor();

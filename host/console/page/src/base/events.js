@@ -94,6 +94,8 @@ export function openEvents({ load, calls, on }) {
     }, RECONNECT_MS);
   };
   connect();
+  // After a logout nothing more may arrive.
+  loginRequired.subscribe(() => source.close());
 }
 
 function parse(data) {

@@ -92,6 +92,7 @@ export function visible(text) {
 
 /** Shows a text in one line, at most `max` characters long. */
 export function oneLine(text, max = 200) {
-  const start = visible(String(text ?? '').slice(0, max * 4)).replace(/\s+/g, ' ').trim();
+  const whole = typeof text === 'object' && text ? JSON.stringify(text) : String(text ?? '');
+  const start = visible(whole.slice(0, max * 4)).replace(/\s+/g, ' ').trim();
   return start.length > max ? `${start.slice(0, max - 1)}…` : start;
 }

@@ -41,7 +41,6 @@ export function storeQuestion(question) {
   const open = questions.get();
   const index = open.findIndex(({ id }) => id === question.id);
   questions.set(index < 0 ? [...open, question] : open.with(index, question));
-  return index < 0;
 }
 
 /** Removes a question that was answered or has expired. */

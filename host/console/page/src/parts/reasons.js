@@ -25,7 +25,8 @@ const LAYER = {
 export const layerName = (layer) => LAYER[layer] ?? 'a rule';
 
 /** @param {{ decision?: string, reasons?: object[] }} props */
-export function Reasons({ decision, reasons = [] }) {
+export function Reasons({ decision, reasons: given }) {
+  const reasons = given ?? [];
   return html`
     ${decision && html`<p class="decided">Decision: <${Decision} decision=${decision} /></p>`}
     <ul class="reasons">

@@ -13,7 +13,8 @@ import { Framed, Name, Names } from '../parts/text.js';
 import { AnswerBar } from './answer_bar.js';
 
 export function QuestionCard({ question, onDone, canAnswer, position, onStep }) {
-  const { id, card = {}, callId, session, askedAt, expiresAt, preview, commands = [], hosts = [], secrets = [], labels } = question;
+  const { id, card = {}, callId, session, askedAt, expiresAt, preview, labels } = question;
+  const [commands, hosts, secrets] = [question.commands ?? [], question.hosts ?? [], question.secrets ?? []];
   const [error, setError] = useState(null);
   const [isBusy, setBusy] = useState(false);
   // The fingerprint that was shown: an answer never counts for arguments that the person has not seen.
@@ -123,7 +124,8 @@ const TRUST = { system: 'only mimir’s own text', user: 'only text of you and y
 const DATA = { public: 'public', internal: 'internal', sensitive: 'sensitive', secret: 'secret' };
 
 /** What the session has read, and which calls brought it. */
-function Labels({ labels: { trust, dataClass, why = [] } }) {
+function Labels({ labels: { trust, dataClass, why: causes } }) {
+  const why = causes ?? [];
   if (!TRUST[trust] && !DATA[dataClass] && !why.length) return null;
   return html`
     <div class=${trust === 'untrusted' ? 'message warn' : 'message'}>

@@ -14,6 +14,9 @@ import { AnswerSeveral } from './answer_several.js';
 import { QuestionCard } from './question_card.js';
 import { EndedCard } from './ended_card.js';
 
+/** Questions that the list shows at a time. */
+const SHOWN_MAX = 200;
+
 export function QuestionsScreen() {
   const open = useStore(questions);
   const ended = useStore(endedQuestions);
@@ -47,6 +50,7 @@ export function QuestionsScreen() {
     if (!changed.delete(id)) changed.add(id);
     setMarked(changed);
   };
+  const now = useSeconds();
   const canAnswer = mayAnswer(state);
   useKeys({ j: step(1), k: step(-1), ...(question && canAnswer && { x: () => mark(question.id) }) });
 
@@ -64,9 +68,10 @@ export function QuestionsScreen() {
         <section class="list-pane question-list" aria-label="Open questions">
           <div class="toolbar"><h2>${plural(open.length, 'open question')}</h2><span class="spacer"></span><${NotifyButton} /></div>
           <ul>
-            ${open.map(
-              (one) => html`<${QuestionItem} key=${one.id} question=${one} isSelected=${one.id === wanted} isMarked=${marked.has(one.id)} canMark=${canAnswer && open.length > 1} onMark=${() => mark(one.id)} />`,
+            ${open.slice(0, SHOWN_MAX).map(
+              (one) => html`<${QuestionItem} key=${one.id} question=${one} isSelected=${one.id === wanted} isMarked=${marked.has(one.id)} canMark=${canAnswer && open.length > 1} onMark=${() => mark(one.id)} now=${now} />`,
             )}
+            ${open.length > SHOWN_MAX && html`<li class="footnote faint">${plural(open.length - SHOWN_MAX, 'more question')} will follow.</li>`}
           </ul>
           ${chosen.length > 1 && html`<${AnswerSeveral} chosen=${chosen} onDone=${() => setMarked(new Set())} />`}
         </section>
@@ -76,8 +81,7 @@ export function QuestionsScreen() {
   `;
 }
 
-function QuestionItem({ question: { id, card = {}, askedAt }, isSelected, isMarked, canMark, onMark }) {
-  const now = useSeconds();
+function QuestionItem({ question: { id, card = {}, askedAt }, isSelected, isMarked, canMark, onMark, now }) {
   return html`
     <li class=${isSelected ? 'question-item selected' : 'question-item'}>
       ${canMark && html`<input type="checkbox" checked=${isMarked} onChange=${onMark} aria-label=${`Select the question about ${String(card.tool).slice(0, 80)}`} />`}

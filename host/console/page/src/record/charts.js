@@ -85,14 +85,14 @@ function ByTool({ rows }) {
 }
 
 function BySession({ rows }) {
-  const hasCost = rows.some(({ cost }) => Number.isFinite(cost));
+  const hasCost = rows.some(({ cost }) => cost > 0);
   return html`
     <section><h3>By session</h3>
       <div class="table-box" role="region" aria-label="By session" tabindex="0"><table>
         <thead><tr><th scope="col">Session</th><th scope="col" class="right">Calls</th><th scope="col" class="right">Tokens</th>${hasCost && html`<th scope="col" class="right">Cost</th>`}</tr></thead>
         <tbody>${rows.slice(0, 100).map((row) => html`<tr key=${row.session}>
           <td><a href=${href('record', [], { session: row.session })}><${Name} text=${row.session} max=${60} /></a></td><td class="right">${count(row.calls)}</td><td class="right">${short(row.tokens)}</td>
-          ${hasCost && html`<td class="right">${Number.isFinite(row.cost) ? row.cost.toFixed(2) : '–'}</td>`}
+          ${hasCost && html`<td class="right">${Number.isFinite(row.cost) ? `$${row.cost.toFixed(2)}` : '–'}</td>`}
         </tr>`)}</tbody>
       </table></div>
     </section>

@@ -1,5 +1,6 @@
 /** The list of keys. */
 import { html } from '../base/html.js';
+import { loginRequired, post } from '../base/api.js';
 import { shortcutsOn } from '../base/keys.js';
 import { useStore } from '../base/store.js';
 import { Switch } from '../parts/controls.js';
@@ -31,6 +32,12 @@ const KEYS = [
   ]],
 ];
 
+/** Ends the session of this browser. The next request finds out. */
+async function logOut() {
+  await post('logout').catch(() => {});
+  loginRequired.set(true);
+}
+
 export function HelpDialog({ onClose }) {
   const isOn = useStore(shortcutsOn);
   return html`
@@ -50,7 +57,7 @@ export function HelpDialog({ onClose }) {
         <span>Shortcuts of one key</span>
       </div>
       <p class="faint small">Text within a frame comes from tools, models, files or servers. Text without a frame is mimir's own.</p>
-      <div class="actions"><button autofocus onClick=${onClose}>Close</button></div>
+      <div class="actions"><button onClick=${logOut}>Log out of this browser</button><button autofocus onClick=${onClose}>Close</button></div>
     <//>
   `;
 }
