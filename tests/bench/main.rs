@@ -12,6 +12,7 @@ mod cluster;
 mod code;
 mod commands;
 mod compile;
+mod console;
 mod container;
 mod decide;
 mod languages;
@@ -45,6 +46,7 @@ type Area = (&'static str, fn(&mut Report));
 /// Areas that can be selected by name.
 const AREAS: &[Area] = &[
     ("calls", calls::bench),
+    ("console", console::bench),
     ("script", script::bench),
     ("languages", languages::bench),
     ("code", code::bench),

@@ -32,6 +32,10 @@ mod code_search;
 mod compile;
 // `mimir config`.
 mod config;
+// `mimir console`, and tools that try to reach it.
+mod console;
+// Login of people at the console of a server.
+mod console_login;
 // Commands in containers, as configured.
 mod containers;
 // Location of stored conversations, and the taint stored with them.
@@ -76,6 +80,8 @@ mod packages;
 mod picker;
 // Questions of a running server that a person answers in a shell.
 mod pending_questions;
+// Running calls in consoles: their socket, and `mimir top` in a terminal.
+mod live_calls;
 // Files in a checkout that replace mimir's own: pipes on which a reader would block, and links to other places.
 mod planted;
 // `mimir tools test`, `tools build --watch` and `tools dev`.
