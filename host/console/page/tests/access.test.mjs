@@ -1,22 +1,9 @@
 /** axe-core finds nothing on any screen or dialog, wide and narrow, light and dark; and nothing is wider than the window. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { axePath, withPage } from './browser.mjs';
+import { violations } from './axe.mjs';
+import { withPage } from './browser.mjs';
 import { DIALOGS, SCREENS } from './screens.mjs';
-
-async function check(page) {
-  // The policy of the page forbids scripts from elsewhere: axe is evaluated by the debugger.
-  const source = readFileSync(axePath, 'utf8');
-  const session = await page.context().newCDPSession(page);
-  await session.send('Runtime.evaluate', { expression: source });
-  const { result } = await session.send('Runtime.evaluate', {
-    expression: `axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) => JSON.stringify(violations.map(({ id, help, nodes }) => ({ id, help, nodes: nodes.slice(0, 3).map(({ html, failureSummary }) => html.slice(0, 160) + ' ' + failureSummary.slice(0, 300)) }))))`,
-    awaitPromise: true,
-    returnByValue: true,
-  });
-  return JSON.parse(result.value);
-}
 
 async function checkWidth(page, width) {
   const [document, overflowing] = await page.evaluate(() => [
@@ -48,7 +35,7 @@ for (const { width, theme } of VIEWS) {
           const { CONSOLE_SHOTS } = process.env;
           if (CONSOLE_SHOTS) await page.screenshot({ path: join(CONSOLE_SHOTS, `${name}-${width}-${theme}.png`) });
           await checkWidth(page, width);
-          for (const { id, nodes } of await check(page)) faults.push(`${name}: ${id}\n    ${nodes.join('\n    ')}`);
+          for (const { id, nodes } of await violations(page)) faults.push(`${name}: ${id}\n    ${nodes.join('\n    ')}`);
         } catch (error) {
           faults.push(`${name}: ${error.message}`);
         }

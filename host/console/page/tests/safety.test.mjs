@@ -54,7 +54,7 @@ export const tests = {
       await page.getByRole('treeitem').first().waitFor();
       const id = 'overlap';
       fixture.publish([{ kind: 'started', id, at: new Date().toISOString(), process: { name: 'mimir', pid: 1 }, session: 's', tool: 'overlap', source: 'built-in', arguments: '{}' }]);
-      const lines = [1, 2, 3].map((line) => ({ kind: 'output', id, stream: 'stdout', text: `line ${line}\n` }));
+      const lines = [1, 2, 3].map((line) => ({ kind: 'output', id, stream: 'stdout', text: `line ${line}` }));
       const effect = { kind: 'effect', id, at: new Date().toISOString(), effect: 'file', subject: 'once.txt', decision: 'allow' };
       fixture.publish([lines[0], effect]);
       await page.getByRole('treeitem').filter({ hasText: 'overlap' }).click();

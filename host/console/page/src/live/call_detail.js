@@ -17,7 +17,7 @@ import { Framed, Name } from '../parts/text.js';
 import { EFFECTS_MAX, stateOf } from './live_calls.js';
 import { took } from './call_row.js';
 
-const EFFECT = { command: 'ran', request: 'requested', file: 'touched', storage: 'stored', secret: 'used the secret', model: 'asked the model' };
+const EFFECTS = new Set(['command', 'request', 'file', 'storage', 'secret', 'model']);
 
 export function CallDetail({ id, call, onClose }) {
   const state = useStore(session);
@@ -116,7 +116,7 @@ function Effects({ effects, total }) {
         ({ at, effect, subject, decision }, index) => html`
           <li key=${total - effects.length + index}>
             <span class="faint time">${clock(at)}</span>
-            <span class="verb">${EFFECT[effect] ?? 'did'}</span>
+            <span class="verb">${EFFECTS.has(effect) ? effect : 'effect'}</span>
             <${Name} text=${subject} max=${300} />
             ${decision && decision !== 'allow' && html`<${Decision} decision=${decision} />`}
           </li>

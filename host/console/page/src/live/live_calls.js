@@ -40,17 +40,15 @@ export class LiveCalls {
    */
   applyAll(events, overlap = false) {
     if (!overlap) return events.forEach((event) => this.apply(event));
-    const outputs = new Map();
-    for (const { kind, id, text } of events) if (kind === 'output' && typeof text === 'string') outputs.set(id, (outputs.get(id) ?? '') + text);
-    const skips = new Map([...outputs].map(([id, text]) => [id, this.calls.get(id)?.output.overlap(text) ?? 0]));
+    const texts = new Map();
+    for (const { kind, id, text } of events) {
+      if (kind === 'output' && typeof text === 'string') texts.set(id, [...(texts.get(id) ?? []), text]);
+    }
+    const skips = new Map([...texts].map(([id, list]) => [id, this.calls.get(id)?.output.overlap(list) ?? 0]));
     for (const event of events) {
-      if (event.kind === 'output' && typeof event.text === 'string') {
-        const skip = Math.min(skips.get(event.id), event.text.length);
-        skips.set(event.id, skips.get(event.id) - skip);
-        this.apply({ ...event, text: event.text.slice(skip) });
-      } else if (event.kind !== 'effect' || !this.calls.get(event.id)?.effects.some((effect) => isSameEffect(effect, event))) {
-        this.apply(event);
-      }
+      const { kind, id } = event;
+      if (kind === 'output' && skips.get(id) > 0) skips.set(id, skips.get(id) - 1);
+      else if (kind !== 'effect' || !this.calls.get(id)?.effects.some((effect) => isSameEffect(effect, event))) this.apply(event);
     }
   }
 

@@ -3,8 +3,8 @@
 /** Characters that are kept. */
 export const OUTPUT_MAX = 64 * 1024;
 
-/** Longest overlap that is looked for. */
-const OVERLAP_MAX = 16 * 1024;
+/** Longest overlap that is looked for, in texts. */
+const OVERLAP_MAX = 200;
 
 /** A chunk ends at the first line end after this length, so that a long output is not laid out again for each line. */
 const CHUNK = 2_048;
@@ -18,23 +18,28 @@ export class OutputText {
   isCut = false;
   nextKey = 0;
 
-  /** Adds text of a stream: `stdout`, `stderr` or `log`. */
+  /** Adds text of a stream: `stdout`, `stderr` or `log`. Each text begins on a line of its own, as on the server. */
   push(stream, text) {
     if (typeof text !== 'string' || !text) return;
     const kept = text.slice(-OUTPUT_MAX);
     this.dropped += text.length - kept.length;
     const last = this.chunks.at(-1);
+    if (last && !last.text.endsWith('\n')) {
+      last.text += '\n';
+      this.length++;
+    }
     if (last && last.stream === stream && !(last.text.length > CHUNK && last.text.endsWith('\n'))) last.text += kept;
     else this.chunks.push({ key: this.nextKey++, stream, text: kept });
     this.length += kept.length;
     while (this.length > OUTPUT_MAX) this.dropFront();
   }
 
-  /** Returns how much of the beginning of `text` is the end of this output already. */
-  overlap(text) {
+  /** Returns how many of the first texts are the end of this output already. */
+  overlap(texts) {
     const end = this.chunks.map((chunk) => chunk.text).join('');
-    for (let length = Math.min(text.length, end.length, OVERLAP_MAX); length > 0; length--) {
-      if (end.endsWith(text.slice(0, length))) return length;
+    for (let number = Math.min(texts.length, OVERLAP_MAX); number > 0; number--) {
+      const joined = texts.slice(0, number).reduce((all, text) => all + (all && !all.endsWith('\n') ? '\n' : '') + text, '');
+      if (end.endsWith(joined)) return number;
     }
     return 0;
   }

@@ -6,6 +6,9 @@ const LEFT = 52;
 const BOTTOM = 20;
 const TOP = 8;
 
+/** Fewer points are drawn as dots, too. */
+const DOTS_MAX = 15;
+
 function useWidth() {
   const box = useRef(null);
   const [width, setWidth] = useState(0);
@@ -84,8 +87,12 @@ export function LineChart({ title, buckets, series, when, format }) {
     <${Frame} title=${title} buckets=${buckets} series=${series} when=${when} format=${format} max=${max}>
       ${({ inner, x, y }) =>
         series.map(({ name, tone, value }) => {
-          const points = buckets.map((bucket, index) => `${(x(index) + inner / buckets.length / 2).toFixed(1)},${y(value(bucket) || 0).toFixed(1)}`);
-          return html`<polyline key=${name} class=${`stroke ${tone}`} points=${points.join(' ')} />`;
+          // A bucket without calls has no duration.
+          const points = buckets.flatMap((bucket, index) => (Number.isFinite(value(bucket)) ? [[x(index) + inner / buckets.length / 2, y(value(bucket))]] : []));
+          return html`<g key=${name}>
+            <polyline class=${`stroke ${tone}`} points=${points.map(([left, top]) => `${left.toFixed(1)},${top.toFixed(1)}`).join(' ')} />
+            ${points.length < DOTS_MAX && points.map(([left, top], index) => html`<circle key=${index} class=${`fill ${tone}`} cx=${left} cy=${top} r="2.5" />`)}
+          </g>`;
         })}
     <//>
   `;

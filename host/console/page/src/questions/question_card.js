@@ -120,16 +120,15 @@ function Asked({ askedAt, expiresAt }) {
   return html`Asked ${ago(askedAt, now)}${Number.isFinite(left) && html`, ${left > 0 ? html`open for <span class=${left < 30_000 ? 'warn-text' : ''}>${duration(left)}</span> more` : 'expired'}`}`;
 }
 
-const TRUST = { system: 'only mimir’s own text', user: 'only text of you and your workspace', verified: 'text of verified sources', untrusted: 'text of strangers' };
-const DATA = { public: 'public', internal: 'internal', sensitive: 'sensitive', secret: 'secret' };
+const READ = { system: 'no text of strangers', user: 'no text of strangers', verified: 'no text of strangers', untrusted: 'text of strangers' };
+const DATA = { sensitive: ' and sensitive data', secret: ' and secrets' };
 
 /** What the session has read, and which calls brought it. */
 function Labels({ labels: { trust, dataClass, why: causes } }) {
   const why = causes ?? [];
-  if (!TRUST[trust] && !DATA[dataClass] && !why.length) return null;
   return html`
-    <div class=${trust === 'untrusted' ? 'message warn' : 'message'}>
-      <p>This session has read ${TRUST[trust] ?? 'text of unknown origin'}; its data is ${DATA[dataClass] ?? 'of unknown class'}.</p>
+    <div class=${trust === 'untrusted' || DATA[dataClass] ? 'message warn' : 'message'}>
+      <p>${READ[trust] ? `This session has read ${READ[trust]}${DATA[dataClass] ?? ''}.` : 'It is not known whether this session has read text of strangers.'}</p>
       ${why.length > 0 &&
       html`<ul class="why" aria-label=${plural(why.length, 'cause')}>
         ${why.map(

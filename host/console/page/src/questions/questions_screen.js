@@ -102,8 +102,7 @@ function NotifyButton() {
 function NoQuestions() {
   return html`
     <${Empty} title="No open questions">
-      When a call needs a person, its question appears here, with the facts. It can also be answered in the agent or with <code>mimir approvals</code>.
+      When a call needs a person, its question appears here, with the facts. It can also be answered in the agent or with <code>mimir approvals</code>.<br /><${NotifyButton} />
     <//>
-    <div class="center"><${NotifyButton} /></div>
   `;
 }

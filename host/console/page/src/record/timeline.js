@@ -120,13 +120,16 @@ export const eventName = (event) => EVENT[event] ?? 'line';
 
 export const EVENTS = Object.keys(EVENT);
 
+/** A fingerprint says nothing to a person; the detail does. */
+const isDigest = (text) => /^[0-9a-f]{64}$/.test(text ?? '');
+
 function Line({ entry }) {
   const { time, event, tool, subject, detail, session, decision, answer, ok, code, durationMs } = entry;
-  const text = oneLine([event === 'call' ? '' : subject, detail].filter(Boolean).join(' – '), 160);
+  const text = oneLine([event === 'call' || isDigest(subject) ? '' : subject, detail].filter(Boolean).join(' – '), 160);
   return html`
     <div class="record-row record-columns">
       <span class="cell-time faint"><span class="date">${day(time).slice(5)} </span>${clock(time)}</span>
-      <span class="cell-event">${event === 'call' ? html`<${Decision} decision=${decision} />` : html`<${Tag} tone="faint">${eventName(event)}<//>`}</span>
+      <span class="cell-event">${event === 'call' && decision ? html`<${Decision} decision=${decision} />` : html`<${Tag} tone="faint">${eventName(event)}<//>`}</span>
       <span class="cell-subject">${tool && html`<code class="name strong" translate="no">${oneLine(tool, 70)}</code> `}<span class="inline-foreign" translate="no">${text}</span></span>
       <span class="cell-session inline-foreign" translate="no">${oneLine(session, 40)}</span>
       <span class="cell-result">${ok === false ? html`<span class="bad-text">${oneLine(code ?? 'failed', 24)}</span>` : ''}${ok !== false && answer ? html`<span class="faint">${oneLine(answer, 12)}</span>` : ''}</span>

@@ -32,7 +32,7 @@ export function Header({ onStop, onHelp }) {
       <span class=${`connection ${tone}`} role="status"><span class="dot"></span><span class="connection-text">${text}</span></span>
       <span class="spacer"></span>
       ${state && html`<span class="who faint">${state.user ? html`<${Name} text=${state.user} max=${40} /> ` : null}${state.role}</span>`}
-      ${isAdmin(state) && state.local && html`<button class="icon-button" aria-label="Pair a phone" title="Pair a phone" onClick=${() => setPairing(true)}><${Icon} name="phone" /></button>`}
+      ${isAdmin(state) && state.local && html`<button class="icon-button pair-button" aria-label="Pair a phone" title="Pair a phone" onClick=${() => setPairing(true)}><${Icon} name="phone" /></button>`}
       <button class="icon-button" aria-label=${`Colours: ${THEME[colours]}`} title=${`Colours: ${THEME[colours]}`} onClick=${nextTheme}><${Icon} name="theme" /></button>
       <button class="icon-button help-button" aria-label="Keys and help" title="Keys and help (?)" onClick=${onHelp}>?</button>
       <button class="danger stop-button" onClick=${onStop} disabled=${!!state?.stop}><${Icon} name="stop" />${state?.stop ? 'Stopped' : 'Stop all'}</button>
