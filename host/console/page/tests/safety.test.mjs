@@ -69,7 +69,7 @@ export const tests = {
     });
   },
 
-  async 'the browser lets nobody write HTML'(browser) {
+  async 'the browser refuses code that writes HTML'(browser) {
     await withPage(browser, { hash: '#/live', expectErrors: true }, async (page) => {
       const wrote = await page.evaluate(() => {
         try {

@@ -1,4 +1,4 @@
-/** What a person does on each screen. */
+/** Stories of a person on each screen. */
 import assert from 'node:assert/strict';
 import { eventually, withPage } from './browser.mjs';
 

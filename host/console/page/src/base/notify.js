@@ -1,4 +1,4 @@
-/** What reaches a person who does not look at the page: the title, a desktop notification, and a polite announcement. */
+/** Notices for a person who does not look at the page: the title, a desktop notification, a polite announcement. */
 import { createStore } from './store.js';
 import { oneLine } from './format.js';
 
@@ -8,7 +8,7 @@ export const announcement = createStore('');
 /** Has a text spoken, after what is being spoken. */
 export const announce = (text) => announcement.set(text);
 
-/** Whether notifications are possible: `default` means that the person can be asked. */
+/** The permission for notifications: `default` means that the person can be asked. */
 export const permission = createStore('Notification' in window ? Notification.permission : 'unsupported');
 
 /** Asks the browser for the permission. Only after a click. */

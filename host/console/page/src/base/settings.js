@@ -1,4 +1,4 @@
-/** What this browser remembers for the person: the theme, and whether shortcuts are on. Nothing else is stored. */
+/** Settings that this browser stores: the theme, and whether shortcuts are on. Nothing else is stored. */
 
 const NAME = 'mimir-console.';
 

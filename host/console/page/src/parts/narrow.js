@@ -1,4 +1,4 @@
-/** Whether the window is as narrow as a phone. */
+/** The width of the window: that of a phone, or more. */
 import { createStore } from '../base/store.js';
 
 const media = window.matchMedia('(max-width: 760px)');

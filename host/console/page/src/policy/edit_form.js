@@ -2,7 +2,7 @@
 import { html, useId, useState } from '../base/html.js';
 import { useLoad } from '../base/api.js';
 
-/** Reads a value. Text that is not JSON is an error, so that nobody stores a typo as a text. */
+/** Reads a value. Text that is not JSON is an error, so that a typo is not stored as a text. */
 export function readValue(text) {
   if (!text.trim()) return { value: null };
   try {

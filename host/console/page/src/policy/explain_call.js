@@ -1,4 +1,4 @@
-/** What the policy says about an example call, without running it. */
+/** The decision of the policy about an example call, which does not run. */
 import { html, useEffect, useId, useState } from '../base/html.js';
 import { post, useLoad } from '../base/api.js';
 import { route } from '../base/router.js';

@@ -123,7 +123,7 @@ function Asked({ askedAt, expiresAt }) {
 const READ = { system: 'no text of strangers', user: 'no text of strangers', verified: 'no text of strangers', untrusted: 'text of strangers' };
 const DATA = { sensitive: ' and sensitive data', secret: ' and secrets' };
 
-/** What the session has read, and which calls brought it. */
+/** The labels of what the session has read, with the calls that brought it. */
 function Labels({ labels: { trust, dataClass, why: causes } }) {
   const why = causes ?? [];
   return html`

@@ -99,7 +99,7 @@ function BySession({ rows }) {
   `;
 }
 
-/** What the content of strangers has led to. */
+/** The calls that content of strangers has led to. */
 function Strangers({ rows }) {
   return html`
     <section><h3>What content of strangers led to</h3>

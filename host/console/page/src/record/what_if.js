@@ -1,4 +1,4 @@
-/** What an edited rule would have changed, evaluated over the record. */
+/** An edited rule, evaluated over the record. */
 import { html, useState } from '../base/html.js';
 import { post } from '../base/api.js';
 import { count, day, moment, plural } from '../base/format.js';

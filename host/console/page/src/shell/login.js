@@ -1,4 +1,4 @@
-/** What a browser without a session sees. */
+/** The page of a browser without a session. */
 import { html } from '../base/html.js';
 
 /** A server mounts the console below /console/. */

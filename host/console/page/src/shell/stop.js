@@ -37,10 +37,10 @@ export function StopDialog({ onClose }) {
     <${Dialog} title="Stop all calls?" onClose=${onClose} tone="bad">
       <p>
         ${active.length ? `${active.join(' and ')} will be cancelled. ` : 'No call runs now. '}
-        All new calls of this workspace are refused until somebody starts it again. Changes that calls have made stay.
+        All new calls of this workspace are refused until a person starts it again. Changes that calls have made stay.
       </p>
       <form onSubmit=${stop}>
-        <label>Reason <span class="faint">(optional, shown to everybody and recorded)</span>
+        <label>Reason <span class="faint">(optional; callers see it, and it is recorded)</span>
           <input autofocus type="text" maxlength="500" value=${reason} onInput=${(event) => setReason(event.currentTarget.value)} />
         </label>
         <${ErrorText} error=${error} />

@@ -40,7 +40,7 @@ export function SessionList() {
   `;
 }
 
-/** What a session has read: a list of labels, or an object with trust and data class. */
+/** The labels of what a session has read: a list of labels, or an object with trust and data class. */
 function LabelTags({ labels }) {
   if (!labels) return 'unknown';
   const all = Array.isArray(labels) ? labels : [labels.trust, labels.dataClass];
