@@ -345,9 +345,10 @@ async fn console_ends_connections_with_other_content() {
     ];
     for bytes in bad {
         let mut stream = sockets.connect(&sockets.sockets()[0]).unwrap();
-        // Fails once the console has closed the connection, which is expected.
-        let _ = stream.write_all(&bytes);
+        // In another thread, because the console has to read meanwhile.
         let end = tokio::task::spawn_blocking(move || {
+            // Fails once the console has closed the connection, which is expected.
+            let _ = stream.write_all(&bytes);
             std::io::Read::read(&mut stream, &mut [0; 16]).unwrap_or(0)
         });
         assert_eq!(end.await.unwrap(), 0);

@@ -36,6 +36,10 @@ pub fn handle_key(screen: &mut CallScreen, key: KeyEvent) -> ScreenAction {
             _ => ScreenAction::Nothing,
         };
     }
+    // Escape and a letter in one go arrive as Alt with the letter: neither an answer nor an order.
+    if key.modifiers.contains(KeyModifiers::ALT) {
+        return ScreenAction::Nothing;
+    }
     screen.message.clear();
     if std::mem::take(&mut screen.asks_to_stop) {
         return match key.code {

@@ -162,7 +162,9 @@ fn top_shows_a_call_and_cancels_it() {
     tmux.keys(&["Enter"]);
     let page = tmux.wait_for_text("arguments");
     assert!(page.contains("sleep 600"), "{page}");
-    tmux.keys(&["Escape", "c"]);
+    tmux.keys(&["q"]);
+    tmux.wait_for_text("q quit");
+    tmux.keys(&["c"]);
     tmux.wait_for_text("1 running");
     tmux.keys(&["Home"]);
     tmux.wait_for_text("begun");
@@ -240,7 +242,9 @@ fn top_works_in_tiny_terminals() {
         tmux.keys(&["Down", "Up"]);
     }
     tmux.wait_for_text("sleep 600");
-    tmux.keys(&["Escape", "q"]);
+    tmux.keys(&["q"]);
+    tmux.wait_for_text("q quit");
+    tmux.keys(&["q"]);
     tmux.wait_for_text("ended 0");
     call.kill().unwrap();
     call.wait().unwrap();
