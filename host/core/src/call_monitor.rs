@@ -13,7 +13,7 @@ mod running_call;
 mod running_calls;
 
 pub use live_event::{
-    FinishedCall, LiveCallEvent, LiveCallState, LiveEffect, LiveProcess, LiveStream, StartedCall,
+    LiveCallEnd, LiveCallEvent, LiveCallState, LiveEffect, LiveProcess, LiveStream, StartedCall,
 };
 pub use report::CallReport;
 pub(crate) use running_call::{

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::hub::{LiveCallHub, LiveCallSource};
-use super::messages::{ConsoleMessage, MAX_LINE, PublisherMessage, to_line};
+use super::messages::{ConsoleOrder, MAX_LINE, PublisherMessage, to_line};
 use super::socket_folder::{SocketFolder, other_user};
 use crate::file_error::file_error;
 use crate::user_dirs::UserDirs;
@@ -91,7 +91,7 @@ fn is_own(stream: &UnixStream) -> bool {
 /// A process that reports its calls to this console.
 struct ConnectedProcess {
     process: LiveProcess,
-    orders: mpsc::Sender<ConsoleMessage>,
+    orders: mpsc::Sender<ConsoleOrder>,
 }
 
 impl LiveCallSource for ConnectedProcess {
@@ -100,7 +100,7 @@ impl LiveCallSource for ConnectedProcess {
     }
 
     fn cancel(&self, id: &RequestId, by: &str) -> bool {
-        let order = ConsoleMessage::Cancel {
+        let order = ConsoleOrder::Cancel {
             id: id.clone(),
             by: by.to_owned(),
         };

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use jiff::Timestamp;
 use mimir_core::call_monitor::{
-    FinishedCall, LiveCallEvent, LiveCallState, LiveEffect, StartedCall,
+    LiveCallEnd, LiveCallEvent, LiveCallState, LiveEffect, StartedCall,
 };
 use mimir_core::{Decision, DecisionReason, RequestId};
 use serde::Serialize;
@@ -41,7 +41,7 @@ pub struct LiveCall {
     pub output_truncated: bool,
     /// The end of the call.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub finished: Option<FinishedCall>,
+    pub finished: Option<LiveCallEnd>,
 }
 
 /// The state of a running or recent call.

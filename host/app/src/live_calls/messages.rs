@@ -23,10 +23,10 @@ pub(super) enum PublisherMessage {
     Dropped(u64),
 }
 
-/// A message of a console to a process.
+/// An order of a console to a process.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum ConsoleMessage {
+pub(super) enum ConsoleOrder {
     /// Cancel a call.
     Cancel {
         /// The call.

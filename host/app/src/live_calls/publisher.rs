@@ -14,7 +14,7 @@ use mimir_core::call_monitor::{CallMonitor, CallReport, LiveCallEvent, LiveProce
 use parking_lot::{Condvar, Mutex};
 
 use super::hub::{LiveCallHub, LiveCallSource};
-use super::messages::{ConsoleMessage, MAX_LINE, PublisherMessage, event_lines, to_line};
+use super::messages::{ConsoleOrder, MAX_LINE, PublisherMessage, event_lines, to_line};
 use super::report_queue::ReportQueue;
 use super::socket_folder::SocketFolder;
 use crate::user_dirs::UserDirs;
@@ -256,7 +256,7 @@ impl ConnectedConsole {
             while let Some(end) = self.received.iter().position(|byte| *byte == b'\n') {
                 let message = serde_json::from_slice(&self.received[..end])?;
                 self.received.drain(..=end);
-                let ConsoleMessage::Cancel { id, by } = message;
+                let ConsoleOrder::Cancel { id, by } = message;
                 calls.cancel(&id, mimir_core::text::prefix(&by, 200));
             }
             if self.received.len() > MAX_LINE {

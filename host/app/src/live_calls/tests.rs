@@ -7,12 +7,12 @@ use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use mimir_core::call_monitor::{
-    FinishedCall, LiveCallEvent, LiveCallState, LiveEffect, LiveProcess, LiveStream, RunningCalls,
+    LiveCallEnd, LiveCallEvent, LiveCallState, LiveEffect, LiveProcess, LiveStream, RunningCalls,
     StartedCall,
 };
 use mimir_core::{Decision, DecisionReason, PolicyLayer, Receipt, RequestId, ToolErrorCode};
 
-use super::messages::{ConsoleMessage, MAX_LINE, PublisherMessage, event_lines, to_line};
+use super::messages::{ConsoleOrder, MAX_LINE, PublisherMessage, event_lines, to_line};
 use super::socket_folder::SocketFolder;
 use super::*;
 use crate::user_dirs::UserDirs;
@@ -58,7 +58,7 @@ fn output(id: &RequestId, text: &str) -> LiveCallEvent {
 }
 
 fn finished(id: &RequestId) -> LiveCallEvent {
-    LiveCallEvent::Finished(Box::new(FinishedCall {
+    LiveCallEvent::Finished(Box::new(LiveCallEnd {
         id: id.clone(),
         at: Timestamp::UNIX_EPOCH,
         ok: true,
@@ -283,7 +283,7 @@ async fn console_shows_calls_of_a_process_until_it_is_gone() {
         line
     });
     let order = order.await.unwrap();
-    let ConsoleMessage::Cancel { id: cancelled, by } = serde_json::from_str(&order).unwrap();
+    let ConsoleOrder::Cancel { id: cancelled, by } = serde_json::from_str(&order).unwrap();
     assert_eq!((cancelled, by.as_str()), (id, "ada"));
     drop(stream);
     until(&hub, |state| state.calls[0].state == LiveCallStatus::Lost).await;

@@ -77,7 +77,7 @@ pub enum LiveCallEvent {
         text: String,
     },
     /// The call has ended.
-    Finished(Box<FinishedCall>),
+    Finished(Box<LiveCallEnd>),
     /// The process that ran the call has ended or is unreachable, before the call had ended.
     Lost {
         /// The id of the call.
@@ -221,7 +221,7 @@ pub struct StartedCall {
 /// A call that has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct FinishedCall {
+pub struct LiveCallEnd {
     /// The id of the call.
     pub id: RequestId,
     /// The time.

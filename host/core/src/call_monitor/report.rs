@@ -16,7 +16,7 @@ use crate::redact::Redactor;
 use crate::text;
 
 use super::live_event::{
-    FinishedCall, LiveCallEvent, LiveCallState, LiveEffect, LiveProcess, LiveStream, StartedCall,
+    LiveCallEnd, LiveCallEvent, LiveCallState, LiveEffect, LiveProcess, LiveStream, StartedCall,
 };
 use super::running_call::{CalledTool, ReportedArguments, RunningCall};
 
@@ -273,7 +273,7 @@ impl CallReport {
                 error,
                 receipt,
                 label,
-            } => LiveCallEvent::Finished(Box::new(FinishedCall {
+            } => LiveCallEvent::Finished(Box::new(LiveCallEnd {
                 id: call.id.clone(),
                 at: timestamp(at),
                 ok: error.is_none(),
