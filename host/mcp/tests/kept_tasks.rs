@@ -1,6 +1,7 @@
 //! Tasks that become background calls: any server answers for them when the one that made them has ended.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use mimir_core::backend::BoxFuture;
 use mimir_core::background_calls::{BackgroundCalls, BackgroundPhase, BackgroundStatus};
@@ -27,6 +28,8 @@ struct MemoryBackground {
     calls: Mutex<Vec<KeptCall>>,
     released: Mutex<Vec<String>>,
     is_unreachable: Mutex<bool>,
+    /// True if no worker stores the call.
+    is_stalled: AtomicBool,
 }
 
 impl MemoryBackground {
@@ -74,7 +77,12 @@ impl BackgroundCalls for MemoryBackground {
             phase: BackgroundPhase::Running,
         };
         self.calls.lock().push(call);
-        Box::pin(async { Ok(()) })
+        Box::pin(async {
+            if self.is_stalled.load(Ordering::SeqCst) {
+                std::future::pending::<()>().await;
+            }
+            Ok(())
+        })
     }
 
     fn release(&self, request_id: &RequestId) {
@@ -229,4 +237,24 @@ async fn kept_task_is_left_to_its_worker_when_its_server_is_closed() {
     let request_id = background.calls.lock()[0].request_id.clone();
     deployment.replicas[0].server.recorded(1).await;
     assert_eq!(*background.released.lock(), [request_id]);
+}
+
+#[tokio::test]
+async fn call_whose_client_leaves_before_its_task_is_kept_is_stopped() {
+    let background = Arc::<MemoryBackground>::default();
+    background.is_stalled.store(true, Ordering::SeqCst);
+    let shared = Arc::clone(&background) as Arc<dyn BackgroundCalls>;
+    let deployment = Deployment::start_with(slow, Some(shared)).await;
+    let http = deployment.http(0).clone();
+    let call = tokio::spawn(async move {
+        let params = json!({"name": "slow", "arguments": {}});
+        request(&http, "tools/call", params, task_capabilities()).await
+    });
+    while background.calls.lock().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    call.abort();
+    let recorded = deployment.replicas[0].server.recorded(1).await;
+    assert_eq!(recorded, ["CANCELLED"]);
+    assert!(background.released.lock().is_empty());
 }

@@ -160,6 +160,29 @@ impl StoredTask {
     }
 }
 
+/// A task whose client does not know its name yet. Dropping it stops and removes the task, since nobody could do so later.
+struct UnnamedTask<'a> {
+    tasks: &'a TaskTable,
+    stored: Option<Arc<StoredTask>>,
+}
+
+impl UnnamedTask<'_> {
+    /// Leaves the task to its client.
+    fn keep(mut self) {
+        self.stored = None;
+    }
+}
+
+impl Drop for UnnamedTask<'_> {
+    fn drop(&mut self) {
+        if let Some(stored) = self.stored.take() {
+            let name = stored.state.lock().task.task_id.clone();
+            self.tasks.0.lock().remove(&name);
+            stored.cancel();
+        }
+    }
+}
+
 impl TaskTable {
     /// Stops the tasks of an owner that has disconnected.
     pub(super) fn stop_tasks_of(&self, owner: &str) {
@@ -224,7 +247,7 @@ impl TaskTable {
 }
 
 impl ClientSession {
-    /// Turns a running call into a task. Returns the call if too many tasks exist.
+    /// Turns a running call into a task. Returns the call if too many tasks exist. Dropping the future stops the call.
     pub(super) async fn make_task(
         &self,
         call: RunningCall,
@@ -240,9 +263,14 @@ impl ClientSession {
         let request_id = call.task.request_id().clone();
         let driver = tokio::spawn(drive(self.server.clone(), Arc::clone(&stored), call));
         stored.state.lock().driver = Some(driver.abort_handle());
+        let unnamed = UnnamedTask {
+            tasks: &self.server.0.tasks,
+            stored: Some(Arc::clone(&stored)),
+        };
         // Before the client learns the name, so that it is valid at all servers.
         let name = &created.task.task_id;
         self.server.keep_task(name, &stored.key, &request_id).await;
+        unnamed.keep();
         Ok(created)
     }
 

@@ -179,7 +179,12 @@ impl ClientSession {
                         task,
                         receivers,
                     };
-                    match self.make_task(running).await {
+                    let made = tokio::select! {
+                        biased;
+                        made = self.make_task(running) => made,
+                        () = context.ct.cancelled() => return Ok(self.stopped(tool)),
+                    };
+                    match made {
                         Ok(created) => return Ok(RequestOutcome::Task(Box::new(created))),
                         Err(running) => {
                             task_delay = None;
@@ -200,14 +205,7 @@ impl ClientSession {
                     };
                     self.suspend_call(pending, None)
                 }
-                CallStep::Stopped => {
-                    let shared = &self.server.0;
-                    let snapshot = shared.pipeline.snapshot();
-                    let registered = snapshot.registry.get(tool);
-                    let registered = registered.map(|registered| registered.name().as_str());
-                    shared.metrics.count_stopped(registered);
-                    return Ok(RequestOutcome::Stopped);
-                }
+                CallStep::Stopped => return Ok(self.stopped(tool)),
                 CallStep::Broken => {
                     return Err(ErrorData::internal_error(
                         "the call failed unexpectedly",
@@ -216,6 +214,16 @@ impl ClientSession {
                 }
             };
         }
+    }
+
+    /// Counts a stopped call.
+    fn stopped(&self, tool: &str) -> RequestOutcome {
+        let shared = &self.server.0;
+        let snapshot = shared.pipeline.snapshot();
+        let registered = snapshot.registry.get(tool);
+        let registered = registered.map(|registered| registered.name().as_str());
+        shared.metrics.count_stopped(registered);
+        RequestOutcome::Stopped
     }
 
     /// Starts a call for a request with this method.
