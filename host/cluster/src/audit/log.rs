@@ -29,6 +29,9 @@ const OPEN_FILES_MAX: usize = 64;
 /// Number of messages after which an export stores its position.
 const SYNC_EVERY: u64 = 10_000;
 
+/// Maximum number of verifications while messages are being removed.
+const VERIFY_ATTEMPTS_MAX: u32 = 10;
+
 /// Error of an export.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterExportError {
@@ -168,13 +171,19 @@ impl ClusterLog {
         state: &dyn SharedState,
         noted: Option<&str>,
     ) -> Result<ClusterVerifyReport, ClusterAuditError> {
+        let mut attempts = 0;
         loop {
-            let pruned = read_pruned(&self.0).await?;
+            attempts += 1;
+            let (pruned, before) = (read_pruned(&self.0).await?, self.extent().await?);
             let report = self
                 .verify_after_removal(state, noted, pruned.clone())
                 .await?;
+            if report.ok || attempts >= VERIFY_ATTEMPTS_MAX {
+                return Ok(report);
+            }
             // Messages that are removed meanwhile are missing in the report.
-            if report.ok || read_pruned(&self.0).await? == pruned {
+            let is_cut = has_lost_messages(before, self.extent().await?);
+            if !is_cut && read_pruned(&self.0).await? == pruned {
                 return Ok(report);
             }
         }
@@ -332,6 +341,15 @@ impl FolderExport {
     }
 }
 
+/// Returns true if messages were removed from the stream between two looks at it.
+fn has_lost_messages(before: Option<StreamExtent>, after: Option<StreamExtent>) -> bool {
+    let (Some(before), Some(after)) = (before, after) else {
+        return false;
+    };
+    let added = after.last.saturating_sub(before.last);
+    before.messages.saturating_add(added) > after.messages
+}
+
 /// Returns the path of the exported file of a writer.
 pub(super) fn exported_file(folder: &Path, writer: &str) -> Result<PathBuf, ClusterAuditError> {
     // A name with other characters could be the path of a file elsewhere.
@@ -345,5 +363,32 @@ pub(super) fn file_failure(path: &Path, source: io::Error) -> ClusterExportError
     ClusterExportError::File {
         path: mimir_core::text::visible(&path.display().to_string()),
         source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn removal_while_the_log_is_read_is_noticed() {
+        let extent = |first, last, messages| {
+            Some(StreamExtent {
+                first,
+                last,
+                messages,
+                bytes: 0,
+            })
+        };
+        let before = extent(1, 10, 10);
+        for (after, expected) in [
+            (extent(1, 10, 10), false),
+            (extent(1, 12, 12), false),
+            (extent(1, 10, 9), true),
+            (extent(4, 12, 9), true),
+            (None, false),
+        ] {
+            assert_eq!(has_lost_messages(before, after), expected, "{after:?}");
+        }
     }
 }

@@ -211,6 +211,45 @@ async fn interrupted_removal_verifies_and_can_be_repeated() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs nats-server"]
+async fn log_verifies_while_lines_are_removed() {
+    let server = NatsServer::start();
+    let mut nodes = Vec::new();
+    for _ in 0..20 {
+        nodes.push(TestNode::start(&server.url()).await);
+    }
+    // Interleaved, so that a verification is in the middle of many writers when their first lines are removed.
+    for round in 0..6 {
+        for node in &nodes {
+            node.record(&format!("r{round}")).await;
+        }
+    }
+    let (admin, reader, folder) = (
+        Admin::new(&nodes[0]),
+        Admin::new(&nodes[1]),
+        tempfile::tempdir().unwrap(),
+    );
+    let is_removed = std::sync::atomic::AtomicBool::new(false);
+    let remove = async {
+        let removal = admin.remove(folder.path()).await.unwrap();
+        is_removed.store(true, std::sync::atomic::Ordering::SeqCst);
+        removal
+    };
+    let verify = async {
+        let mut count = 0;
+        while !is_removed.load(std::sync::atomic::Ordering::SeqCst) {
+            let report = reader.verify(None).await;
+            assert!(report.ok, "{report:?}");
+            count += 1;
+        }
+        count
+    };
+    let (removal, count) = tokio::join!(remove, verify);
+    println!("{count} verifications during {removal:?}");
+    assert_eq!(removal.writers, nodes.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server"]
 async fn nothing_is_removed_without_a_complete_export_of_an_intact_log() {
     let server = NatsServer::start();
     let node = TestNode::start(&server.url()).await;
