@@ -69,7 +69,7 @@ pub(super) fn lost_outcome(found: &RecordedCall) -> OutcomeMessage {
     } else if found.announced {
         "the worker was lost while it ran the call, so the call may have taken effect; check before you repeat it"
     } else {
-        "the worker was lost before the call was announced: it has not run, or its tool is read-only or idempotent; repeat it"
+        "the worker was lost before it announced the call: unless the tool is read-only or idempotent, it has probably not run; check before you repeat it"
     };
     let mut details = json!({"mayHaveRun": true});
     if is_recorded && let Some(details) = details.as_object_mut() {
@@ -95,7 +95,7 @@ mod tests {
             })
         };
         for (announced, outcome, is_recorded, text) in [
-            (false, None, false, "repeat it"),
+            (false, None, false, "check before"),
             (true, None, false, "check before"),
             (true, recorded(true), false, "check before"),
             (true, recorded(false), true, "has run"),
