@@ -150,6 +150,7 @@ impl ClusterLog {
         for writer in &plan.writers {
             check_exported(folder, writer)?;
         }
+        sync_folder(folder).map_err(|error| file_failure(folder, error))?;
         Ok((export, self.remove(plan, by).await?))
     }
 
@@ -381,6 +382,14 @@ fn is_older(message: &AuditMessage, bound: &str) -> bool {
         (Some(stored), Some(bound)) => stored < bound,
         _ => false,
     }
+}
+
+/// Waits until the names of new files in a folder are on the disk, on platforms where folders can be synchronized.
+fn sync_folder(folder: &Path) -> std::io::Result<()> {
+    #[cfg(unix)]
+    std::fs::File::open(folder)?.sync_all()?;
+    let _ = folder;
+    Ok(())
 }
 
 /// Fails if the exported file of a writer does not have all lines that are to be removed.
