@@ -7,7 +7,7 @@ use mimir_core::shared_state::{SharedStateHandle, StateArea, StateEntry, StateKe
 use serde::{Deserialize, Serialize};
 
 use crate::deployment::DeploymentError;
-use crate::objects::ComponentStore;
+use crate::objects::{ComponentStore, ObjectError};
 
 /// First part of the keys of bundles.
 const TEAM_KEYS: &str = "team";
@@ -31,10 +31,12 @@ pub struct PublishedBundle {
     pub published_by: String,
     /// The time, in milliseconds since 1970.
     pub published_at_ms: u64,
+    /// The time at which the publisher has found the bundle in the team's own source, in milliseconds since 1970.
+    pub checked_at_ms: u64,
 }
 
 impl PublishedBundle {
-    /// Creates the entry of a bundle.
+    /// Creates the entry of a bundle that its publisher has just found in the team's own source.
     pub fn new(org_id: &str, version: u64, envelope: String, by: String, at_ms: u64) -> Self {
         Self {
             format: ENTRY_VERSION,
@@ -43,7 +45,15 @@ impl PublishedBundle {
             envelope,
             published_by: by,
             published_at_ms: at_ms,
+            checked_at_ms: at_ms,
         }
+    }
+
+    /// Sets the time at which the publisher has found the bundle in the team's own source.
+    #[must_use]
+    pub const fn checked_at(mut self, at_ms: u64) -> Self {
+        self.checked_at_ms = at_ms;
+        self
     }
 
     /// Returns the key of a team's entry in [`StateArea::Deployment`].
@@ -114,6 +124,19 @@ impl TeamBundles {
             .await?;
         let bundles = entries.iter().map(PublishedBundle::parse);
         Ok(bundles.filter_map(Result::ok).collect())
+    }
+
+    /// Returns the envelope of a published bundle, which proves nothing before it is verified. `None` if it is missing or was
+    /// changed.
+    pub async fn envelope(
+        &self,
+        bundle: &PublishedBundle,
+    ) -> Result<Option<Vec<u8>>, DeploymentError> {
+        match self.store.get(&bundle.envelope).await {
+            Ok(envelope) => Ok(Some(envelope)),
+            Err(ObjectError::Cluster(error)) => Err(ObjectError::Cluster(error).into()),
+            Err(_) => Ok(None),
+        }
     }
 
     /// Stores an envelope or a file, and returns its digest.

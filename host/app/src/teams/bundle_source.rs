@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
 use mimir_cluster::{ComponentStore, ObjectError};
 use mimir_core::files::{self, LinkPolicy};
 use mimir_core::{ToolError, ToolErrorCode};
@@ -31,6 +32,8 @@ pub enum BundleSource {
     Cluster {
         /// SHA-256 of the published envelope in hex.
         envelope: String,
+        /// The time at which the publisher has found the bundle in the team's own source.
+        checked_at: Timestamp,
         /// The objects.
         store: ComponentStore,
     },
@@ -61,6 +64,14 @@ impl BundleSource {
             reference: reference.parse()?,
             client: Box::new(client()?),
         })
+    }
+
+    /// Returns the time at which the team's own source had the bundle. `None` if this is that source.
+    pub(super) const fn checked_at(&self) -> Option<Timestamp> {
+        match self {
+            Self::Cluster { checked_at, .. } => Some(*checked_at),
+            Self::Folder(_) | Self::Registry { .. } => None,
+        }
     }
 
     /// Fetches the envelope. Nothing in it may be used before it is verified.
@@ -96,7 +107,9 @@ impl BundleSource {
                     pinned: Some(pinned),
                 })
             }
-            Self::Cluster { envelope, store } => {
+            Self::Cluster {
+                envelope, store, ..
+            } => {
                 let size = store.size(envelope).await.map_err(object_error)?;
                 if size.is_some_and(|size| size > MAX_ENVELOPE_SIZE) {
                     let message = format!(

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use jiff::Timestamp;
 use mimir_core::audit::{AuditEvent, AuditSink, EventKind};
 use mimir_core::{ToolError, ToolErrorCode};
 use mimir_registry::signature::{DsseEnvelope, VerifyingKey};
@@ -175,8 +176,15 @@ pub(super) async fn put_in_force(
     fetch_blobs(&store, source, fetched, &accepted.bundle).await?;
     let _lock = store.lock()?;
     // Another process may have put a newer bundle in force meanwhile.
-    let accepted = check(&store, membership, fetched)?;
+    let mut accepted = check(&store, membership, fetched)?;
     let before = store.record().ok().flatten().filter(|record| !record.left);
+    if let Some(checked_at) = source.checked_at() {
+        let same = before
+            .as_ref()
+            .filter(|record| record.digest == accepted.digest);
+        let known = same.map_or(Timestamp::MIN, |record| record.checked_at);
+        accepted.record.checked_at = checked_at.max(known);
+    }
     store.put(&fetched.bytes, &accepted)?;
     let to = accepted.record.version;
     if before

@@ -1,8 +1,7 @@
 //! The bundles of teams that an administrator has published in the cluster: how they are published, and how the nodes of
 //! members put them in force. Each node verifies them like those of a registry, with the keys of its own membership.
 
-use std::time::SystemTime;
-
+use jiff::Timestamp;
 use mimir_cluster::{
     ClusterConnection, ComponentStore, NatsState, PublishedBundle, TeamBundles, TeamInUse,
 };
@@ -10,12 +9,13 @@ use mimir_core::shared_state::{SharedStateError, SharedStateHandle, StateArea};
 use mimir_core::text::visible;
 use mimir_core::{ToolError, ToolErrorCode};
 use mimir_registry::OciDigest;
+use mimir_registry::team::{AcceptedBundle, TeamError};
 use tokio::sync::watch;
 
 use super::bundle_source::BundleSource;
 use super::bundle_sync::{SyncContext, SyncOutcome, sync_from};
 use super::membership::TeamMembership;
-use super::team_in_force::TeamInForce;
+use super::team_in_force::{TeamInForce, now};
 use super::team_store::TeamStore;
 use crate::deployments::deployment_error;
 use crate::interface::warn;
@@ -55,8 +55,8 @@ impl PublishedTeams {
         self.mirror.changes()
     }
 
-    /// Puts the published bundle of a team in force, if it is newer than the stored one. Returns `None` if there is nothing
-    /// to do.
+    /// Puts the published bundle of a team in force, if it is newer than the stored one. If it is the stored one, notes when
+    /// its publisher has checked it. Returns `None` if there is nothing to do.
     ///
     /// # Errors
     /// The bundle cannot be read, or it is not accepted.
@@ -68,30 +68,33 @@ impl PublishedTeams {
         let Some(published) = self.bundle(&membership.org_id) else {
             return Ok(None);
         };
-        if is_superseded(context, membership, &published)? {
-            return Ok(None);
+        let checked_at = time_of_check(&published);
+        let store = TeamStore::new(context.user_dirs(), &membership.org_id)?;
+        if let Ok(stored) = store.load(membership) {
+            let (version, digest) = (stored.record.version, stored.record.digest);
+            if version > published.version {
+                return Ok(None);
+            }
+            let is_same = digest.hex() == published.envelope;
+            if is_same && store.damaged_blobs(&stored.accepted.bundle).is_empty() {
+                let is_noted = store.note_check(&digest, checked_at)?;
+                return Ok(is_noted.then_some(SyncOutcome::Unchanged { version }));
+            }
         }
         let source = BundleSource::Cluster {
             envelope: published.envelope,
+            checked_at,
             store: self.store.clone(),
         };
         sync_from(context, membership, &source).await.map(Some)
     }
 }
 
-/// Returns true if the stored bundle is the published one or a newer one, and can be used.
-fn is_superseded(
-    context: &SyncContext,
-    membership: &TeamMembership,
-    published: &PublishedBundle,
-) -> Result<bool, ToolError> {
-    let store = TeamStore::new(context.user_dirs(), &membership.org_id)?;
-    let Ok(stored) = store.load(membership) else {
-        return Ok(false);
-    };
-    let is_same = stored.record.digest.hex() == published.envelope;
-    Ok(stored.record.version > published.version
-        || is_same && store.damaged_blobs(&stored.accepted.bundle).is_empty())
+/// Returns the time at which the publisher has found the bundle in the team's own source; now if its clock is ahead.
+fn time_of_check(published: &PublishedBundle) -> Timestamp {
+    let since = i64::try_from(published.checked_at_ms).ok();
+    let at = since.and_then(|since| Timestamp::from_millisecond(since).ok());
+    at.map_or_else(now, |at| at.min(now()))
 }
 
 /// Returns the bundle of a membership that is in force, for the report of a node.
@@ -134,9 +137,12 @@ pub async fn fetch_published(
 
 /// A bundle in force that can be published in a cluster.
 pub struct PublishableBundle {
-    org_id: String,
+    membership: TeamMembership,
+    store: TeamStore,
     version: u64,
     digest: OciDigest,
+    /// The time at which this user has found it in the team's own source, in milliseconds since 1970.
+    checked_at_ms: u64,
     envelope: Vec<u8>,
     files: Vec<Vec<u8>>,
 }
@@ -145,6 +151,8 @@ pub struct PublishableBundle {
 pub struct BundlePublication {
     bundle: PublishableBundle,
     replaced: Option<u64>,
+    /// True if the bundle is published already, and only the time of its last check is older.
+    pub is_renewal: bool,
     /// The change, for people.
     pub change: String,
 }
@@ -167,13 +175,16 @@ impl PublishableBundle {
                 digest: stored.record.digest,
                 envelope: store.read_envelope(&stored.record.digest)?,
                 files: files.collect::<Result<_, ToolError>>()?,
-                org_id: membership.org_id,
+                checked_at_ms: milliseconds(stored.record.checked_at),
+                store,
+                membership,
             })
         });
         bundles.collect()
     }
 
-    /// Compares the bundle with the published one. `None` if it is published already.
+    /// Compares the bundle with the published one. `None` if it is published already, with the same time of its last check.
+    /// What a foreign key has signed does not count as published.
     ///
     /// # Errors
     /// A newer one is published, or the cluster cannot be read.
@@ -181,42 +192,80 @@ impl PublishableBundle {
         self,
         bundles: &TeamBundles,
     ) -> Result<Option<BundlePublication>, ToolError> {
-        let current = bundles.current(&self.org_id).await;
+        let current = bundles.current(&self.membership.org_id).await;
         let current = current.map_err(|error| deployment_error(&error))?;
-        let (org_id, version) = (visible(&self.org_id), self.version);
+        let (org_id, version) = (visible(&self.membership.org_id).to_string(), self.version);
+        let mut is_renewal = false;
         let replaced = current.as_ref().map(|current| current.revision);
         let change = match current.map(|current| current.bundle) {
             None => format!("new: version {version} of the bundle of the team {org_id}"),
             Some(Err(error)) => format!(
                 "replaces the published bundle of the team {org_id}, version {version}: {error}"
             ),
-            Some(Ok(published)) if published.envelope == self.digest.hex() => return Ok(None),
-            Some(Ok(published)) if published.version >= version => {
-                let message = format!(
-                    "the cluster has version {} of the bundle of the team `{org_id}`, and you have version {version}: expected a newer one",
-                    published.version
-                );
-                let remedy = "`mimir team sync` fetches the newest bundle".to_owned();
-                let error = ToolError::new(ToolErrorCode::PolicyDenied, message);
-                return Err(error.with_remedies([remedy]));
+            Some(Ok(published)) if published.envelope == self.digest.hex() => {
+                if published.checked_at_ms >= self.checked_at_ms {
+                    return Ok(None);
+                }
+                is_renewal = true;
+                format!("checked again: version {version} of the bundle of the team {org_id}")
             }
-            Some(Ok(published)) => format!(
-                "changed: version {} of the bundle of the team {org_id} to version {version}",
-                published.version
-            ),
+            Some(Ok(published)) => match self.proven_version(bundles, &published).await? {
+                Some(found) if found >= version => {
+                    let message = format!(
+                        "the cluster has version {found} of the bundle of the team `{org_id}`, and you have version {version}: expected a newer one"
+                    );
+                    let remedy = "`mimir team sync` fetches the newest bundle".to_owned();
+                    let error = ToolError::new(ToolErrorCode::PolicyDenied, message);
+                    return Err(error.with_remedies([remedy]));
+                }
+                Some(found) => format!(
+                    "changed: version {found} of the bundle of the team {org_id} to version {version}"
+                ),
+                None => format!(
+                    "replaces a published bundle that the team {org_id} has not signed, version {version}"
+                ),
+            },
         };
         Ok(Some(BundlePublication {
             bundle: self,
             replaced,
+            is_renewal,
             change,
         }))
     }
+
+    /// Returns the version of a published bundle. `None` if it is not a bundle that the team has signed, whatever version its
+    /// entry claims.
+    async fn proven_version(
+        &self,
+        bundles: &TeamBundles,
+        published: &PublishedBundle,
+    ) -> Result<Option<u64>, ToolError> {
+        let envelope = bundles.envelope(published).await;
+        let Some(envelope) = envelope.map_err(|error| deployment_error(&error))? else {
+            return Ok(None);
+        };
+        let (history, _) = self.store.history(&self.membership);
+        let (org_id, keys) = (&self.membership.org_id, &self.membership.keys);
+        let checked = AcceptedBundle::check(&envelope, org_id, keys, history.as_ref(), now());
+        Ok(match checked {
+            Ok(accepted) => Some(accepted.bundle.version),
+            Err(TeamError::Rollback { found, .. } | TeamError::SameVersion(found)) => Some(found),
+            Err(TeamError::Expired(_) | TeamError::NotYetValid(_)) => Some(published.version),
+            Err(_) => None,
+        })
+    }
+}
+
+/// Returns the milliseconds since 1970 at a time.
+fn milliseconds(at: Timestamp) -> u64 {
+    u64::try_from(at.as_millisecond()).unwrap_or(0)
 }
 
 impl BundlePublication {
     /// Returns the id of the team.
     pub fn org_id(&self) -> &str {
-        &self.bundle.org_id
+        &self.bundle.membership.org_id
     }
 
     /// Returns the version of the bundle.
@@ -230,8 +279,9 @@ impl BundlePublication {
     /// Another bundle was published in the meantime, or the cluster refuses the access.
     pub async fn publish(self, bundles: &TeamBundles) -> Result<(), ToolError> {
         let PublishableBundle {
-            org_id,
+            membership,
             version,
+            checked_at_ms,
             envelope,
             files,
             ..
@@ -243,11 +293,9 @@ impl BundlePublication {
         }
         let envelope = bundles.store_file(envelope).await;
         let envelope = envelope.map_err(|error| failed(&error))?;
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let now = since.map_or(0, |since| {
-            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-        });
-        let entry = PublishedBundle::new(&org_id, version, envelope, publisher(), now);
+        let (org_id, at_ms) = (&membership.org_id, milliseconds(now()));
+        let entry = PublishedBundle::new(org_id, version, envelope, publisher(), at_ms);
+        let entry = entry.checked_at(checked_at_ms);
         let published = bundles.publish(&entry, self.replaced).await;
         published.map_err(|error| failed(&error)).map(drop)
     }

@@ -10,6 +10,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
 use mimir_core::files::{self, LinkPolicy};
 use mimir_core::{ToolError, ToolErrorCode};
 use mimir_registry::OciDigest;
@@ -303,6 +304,23 @@ impl TeamStore {
         let text = format!("{} {}\n", record.version, record.checked_at);
         private_files::replace(&stamp, text.as_bytes(), FileReaders::Owner)
             .map_err(|error| file_error("write", &stamp, &error))
+    }
+
+    /// Notes that the team's source had the bundle in force at this time. Returns false if a later time is noted.
+    pub(super) fn note_check(&self, digest: &OciDigest, at: Timestamp) -> Result<bool, ToolError> {
+        let is_later = |record: &TeamRecord| {
+            record.digest == *digest && !record.left && record.checked_at < at
+        };
+        if self.record()?.filter(is_later).is_none() {
+            return Ok(false);
+        }
+        let _lock = self.lock()?;
+        let Some(mut record) = self.record()?.filter(is_later) else {
+            return Ok(false);
+        };
+        record.checked_at = at;
+        self.write_record(&record)?;
+        Ok(true)
     }
 
     /// Removes the envelopes and blobs of earlier bundles. A failure only leaves files behind.

@@ -78,6 +78,23 @@ fn team_is_outdated_after_max_age_hours() {
 }
 
 #[test]
+fn check_by_a_publisher_renews_only_the_bundle_in_force() {
+    let checked: Timestamp = "2026-06-01T00:00:00Z".parse().unwrap();
+    let (_home, team) = member("maxAgeHours: 5", checked);
+    let store = team.store();
+    let noted = || store.record().unwrap().unwrap().checked_at;
+    assert!(!store.note_check(&team.digest, checked).unwrap());
+    assert!(!store.note_check(&team.digest, checked - hours(1)).unwrap());
+    let other = mimir_registry::OciDigest::of_bytes(b"other");
+    assert!(!store.note_check(&other, checked + hours(1)).unwrap());
+    assert_eq!(noted(), checked);
+    assert!(store.note_check(&team.digest, checked + hours(4)).unwrap());
+    assert_eq!(noted(), checked + hours(4));
+    store.leave().unwrap();
+    assert!(!store.note_check(&team.digest, checked + hours(9)).unwrap());
+}
+
+#[test]
 fn team_refresh_follows_refresh_minutes() {
     let checked: Timestamp = "2026-06-01T00:00:00Z".parse().unwrap();
     let (_home, team) = member("refreshMinutes: 90", checked);

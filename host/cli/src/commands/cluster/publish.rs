@@ -63,9 +63,10 @@ pub(super) async fn run(globals: &GlobalOptions, args: &ClusterPublishArgs) -> C
         let name = workspace_name(&setup.workspace, args.workspace_name.as_deref());
         Some(WorkspacePublication::compare(&setup, name, &deployments).await?)
     };
+    let changed_teams = teams.iter().filter(|team| !team.is_renewal);
     let of_workspace = workspace.iter().flat_map(|workspace| &workspace.changes);
     let changes: Vec<String> = of_workspace
-        .chain(teams.iter().map(|team| &team.change))
+        .chain(changed_teams.map(|team| &team.change))
         .cloned()
         .collect();
     let subject = workspace.as_ref().map_or_else(
@@ -80,14 +81,18 @@ pub(super) async fn run(globals: &GlobalOptions, args: &ClusterPublishArgs) -> C
             return Err(ToolError::approval_denied(message).into());
         }
     }
-    let mut published_teams = Vec::new();
+    let (mut published_teams, mut renewed) = (Vec::new(), Vec::new());
     // The rules of teams come first, because they restrict what the workspace publishes.
     for team in teams {
         let (org_id, version) = (team.org_id().to_owned(), team.version());
         let detail = format!("published by {}: {}", publisher(), team.change);
+        let listed = match team.is_renewal {
+            true => &mut renewed,
+            false => &mut published_teams,
+        };
+        listed.push(json!({ "orgId": org_id, "version": version }));
         team.publish(&bundles).await?;
         record(&connection, &format!("team {org_id}"), &detail).await;
-        published_teams.push(json!({ "orgId": org_id, "version": version }));
     }
     let mut result = json!({ "changed": !changes.is_empty() });
     let mut line = "published bundles of teams".to_owned();
@@ -106,10 +111,17 @@ pub(super) async fn run(globals: &GlobalOptions, args: &ClusterPublishArgs) -> C
         };
     }
     if changes.is_empty() {
-        let line = format!("nothing to publish: the content of {subject} is published already");
+        let mut line = format!("nothing to publish: the content of {subject} is published already");
+        if !renewed.is_empty() {
+            result["renewed"] = renewed.into();
+            line += "; the bundles of teams count as checked now";
+        }
         return globals.printer().print_done(&result, line);
     }
     result["changes"] = changes.into();
+    if !renewed.is_empty() {
+        result["renewed"] = renewed.into();
+    }
     if !published_teams.is_empty() {
         result["teams"] = published_teams.into();
     }
