@@ -1,3 +1,5 @@
+//! The interface of the data behind the console.
+
 use futures::stream::BoxStream;
 use mimir_core::{BoxFuture, ToolError};
 use serde_json::Value;

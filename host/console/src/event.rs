@@ -1,3 +1,5 @@
+//! Events from the backend to all open pages.
+
 use futures::stream::BoxStream;
 use serde::Serialize;
 

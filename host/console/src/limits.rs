@@ -1,3 +1,5 @@
+//! Limits of a console, with their defaults.
+
 use std::time::Duration;
 
 /// Limits of a console. The defaults suit one person with some browsers.
@@ -71,6 +73,7 @@ impl ConsoleLimits {
     pub fn of_team() -> Self {
         Self {
             sessions: 1024,
+            logins_per_second: 50,
             streams: 256,
             concurrent: 64,
             idle: Duration::from_secs(8 * 60 * 60),

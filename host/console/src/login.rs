@@ -1,3 +1,5 @@
+//! The interface of an identity provider at which people log in.
+
 use mimir_core::{BoxFuture, ToolError};
 
 use crate::user::ConsoleRole;

@@ -1,3 +1,5 @@
+//! QR codes of links for paired devices.
+
 use mimir_core::ToolError;
 use qrcodegen::{QrCode, QrCodeEcc};
 

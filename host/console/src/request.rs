@@ -1,3 +1,5 @@
+//! Requests to the backend, and the roles that they need.
+
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -64,7 +66,7 @@ pub enum ConsoleRequest {
     SwitchTool {
         /// Name of the tool.
         name: String,
-        /// Whether the tool should be on.
+        /// True to switch the tool on.
         on: bool,
     },
     /// `POST api/tools/NAME/trust`.
@@ -80,7 +82,7 @@ pub enum ConsoleRequest {
     ControlServer {
         /// Name of the MCP server.
         name: String,
-        /// What to do.
+        /// Change of its state.
         action: ServerAction,
     },
     /// `GET api/sessions`.

@@ -1,3 +1,5 @@
+//! The console as a server: listeners, one-time links and shared state.
+
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
@@ -38,9 +40,9 @@ pub struct ConsoleOptions {
 
 /// The HTTP side of a console. Clones share sessions and event stream.
 #[derive(Clone)]
-pub struct ConsoleServer(pub(crate) Arc<ServerState>);
+pub struct ConsoleServer(pub(crate) Arc<SharedConsole>);
 
-pub(crate) struct ServerState {
+pub(crate) struct SharedConsole {
     pub(crate) backend: Arc<dyn ConsoleBackend>,
     pub(crate) options: ConsoleOptions,
     pub(crate) sessions: SessionStore,
@@ -90,7 +92,7 @@ impl ConsoleServer {
         options: ConsoleOptions,
     ) -> Result<Self, ToolError> {
         let limits = &options.limits;
-        Ok(Self(Arc::new(ServerState {
+        Ok(Self(Arc::new(SharedConsole {
             sessions: SessionStore::new(limits.clone()),
             hub: EventHub::new(Arc::clone(&backend), limits.clone())?,
             logins: Mutex::new(RequestBudget::new(

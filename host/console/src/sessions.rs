@@ -29,7 +29,7 @@ type SecretHash = [u8; 32];
 pub(crate) enum SessionOwner {
     /// The user who started the console, on this machine.
     Local,
-    /// The same user at another device, which was paired.
+    /// That user, at another device that was paired.
     Paired,
     /// A person whom the identity provider has named.
     Person(ConsolePerson),

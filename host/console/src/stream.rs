@@ -257,7 +257,7 @@ async fn collect_events(hub: Weak<EventHub>, mut events: ConsoleEvents) {
         };
         let data = visible_json(&data);
         if !kind.is_batched() {
-            // What happened before is sent before.
+            // Earlier events are sent first.
             send_batch(&hub, &mut batch);
             hub.publish(kind, &data);
             continue;

@@ -1,3 +1,5 @@
+//! People at the console, and their roles.
+
 use serde::{Deserialize, Serialize};
 
 /// Permissions of a person at the console. Each role includes the ones before it.

@@ -1,9 +1,12 @@
 use std::sync::Arc;
+use std::time::Duration;
 
-use mimir_console::{ConsoleRequest, ConsoleRole};
+use mimir_console::{ConsoleLimits, ConsoleRequest, ConsoleRole};
 use serde_json::json;
+use tokio::io::AsyncReadExt as _;
+use tokio::time::timeout;
 
-use crate::client::{Reply, request, with_cookie};
+use crate::client::{Reply, TEST_TIMEOUT, read_until, request, send, with_cookie};
 use crate::console::{TestConsole, TestLogin, log_in_with};
 
 const ANSWER: &str = r#"{"fingerprint":"f1","answer":"once"}"#;
@@ -94,14 +97,22 @@ async fn console_viewers_cannot_answer_and_approvers_cannot_edit() {
 #[tokio::test]
 async fn console_roles_are_those_of_now() {
     let login = login();
-    let console = TestConsole::start_with(|_| {}, Some(Arc::clone(&login) as _)).await;
+    let change = |limits: &mut ConsoleLimits| limits.ping = Duration::from_millis(20);
+    let console = TestConsole::start_with(change, Some(Arc::clone(&login) as _)).await;
     let cookie = log_in(&console, "app").await;
     let headers = with_cookie(console.local, &cookie);
     let get = || request(console.local, "GET", "/console/api/calls", &headers, "");
     assert_eq!(get().await.status, 204);
+    let mut stream = send(console.local, "GET", "/console/api/events", &headers, "").await;
+    read_until(&mut stream, &mut String::new(), "event: ping").await;
     login.roles.lock().clear();
     let reply = get().await;
     assert_eq!(reply.status, 403, "{}", reply.body);
+    // A page that was open sees nothing more.
+    timeout(TEST_TIMEOUT, stream.read_to_end(&mut Vec::new()))
+        .await
+        .expect("the stream stays open")
+        .unwrap();
     // A person without a role gets no session.
     let (state, step) = begin(&console).await;
     let reply = call_back(&console, &state, "nobody", &step).await;

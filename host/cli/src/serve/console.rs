@@ -114,7 +114,7 @@ impl ServedConsole {
             let origin = origin.unwrap_or_default();
             note(format_args!("the console is at {}{BASE}", visible(&origin)));
             if *self.settings.read() == ConsoleSettings::default() {
-                note("nobody can use it yet: set `console.roles` in your settings");
+                note("it has no users yet: set `console.roles` in your settings");
             }
             return;
         }
