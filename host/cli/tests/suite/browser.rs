@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::console::RunningConsole;
 use crate::kit::agent::Agent;
 use crate::kit::person::{Person, Settings};
 use crate::kit::{mimir, run};
@@ -102,6 +103,21 @@ fn browser_profile_keeps_cookies() {
         let text = visit();
         assert!(text.contains(second), "{browser}: {text}");
     }
+}
+
+#[test]
+#[ignore = "needs Chromium, which .ci/browser installs"]
+fn browser_does_not_reach_a_console() {
+    let home = tempfile::tempdir().unwrap();
+    let hosts = json!({"mode": "any", "allowedHosts": ["127.0.0.1"], "blockPrivateIPs": false});
+    let settings = json!({"network": hosts, "browser": {}});
+    let _settings = Settings::of(home.path(), &settings);
+    let mut person = Person::start(mimir(home.path(), &["serve"]));
+    let console = RunningConsole::of(home.path());
+    let page = console.link.split('#').next().unwrap();
+    let text = person.text("browser_navigate", json!({ "url": page }));
+    assert!(text.contains("is a console of mimir"), "{text}");
+    assert!(!text.contains("console.js"), "{text}");
 }
 
 #[test]
