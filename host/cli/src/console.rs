@@ -72,6 +72,7 @@ struct ConsoleState {
     cluster: Option<Arc<ClusterMembership>>,
     log_readers: Semaphore,
     chain: Mutex<Option<(Instant, Value)>>,
+    usage: tools::UsageCache,
 }
 
 impl WorkspaceConsole {
@@ -99,6 +100,7 @@ impl WorkspaceConsole {
             cluster,
             log_readers: Semaphore::new(LOG_READERS),
             chain: Mutex::default(),
+            usage: tools::UsageCache::default(),
         })))
     }
 }
@@ -203,7 +205,11 @@ impl ConsoleState {
                 let _permit = self.log_permit().await;
                 self.read(move |setup| charts::charts(setup, days)).await
             }
-            Request::Tools => self.read_loaded(tools::list).await,
+            Request::Tools => {
+                let state = Arc::clone(self);
+                self.read_loaded(move |workspace| tools::list(workspace, &state.usage))
+                    .await
+            }
             Request::ToolDetails { name } => {
                 tools::details(&*self.workspace.load().await?, &name).await
             }
@@ -299,8 +305,8 @@ impl ConsoleState {
         self.log_readers.acquire().await.ok()
     }
 
-    fn stop_order(&self) -> Result<live::StopOrder, ToolError> {
-        live::StopOrder::new(self.cluster.as_deref(), self.workspace.user_dirs())
+    fn stop_order(&self) -> Result<live::ConsoleStop, ToolError> {
+        live::ConsoleStop::new(self.cluster.as_deref(), self.workspace.user_dirs())
     }
 
     async fn state(&self) -> Result<Value, ToolError> {

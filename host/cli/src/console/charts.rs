@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use mimir::setup::HostSetup;
 
-use super::recorded_calls::{RecordedCall, days_ago, visit_calls};
+use super::recorded_calls::{AuditedCall, days_ago, visit_calls};
 
 /// Maximum number of calls that are read.
 const CALLS_MAX: usize = 1_000_000;
@@ -31,7 +31,7 @@ struct CallFigures {
 }
 
 impl CallFigures {
-    fn add(&mut self, call: &RecordedCall) {
+    fn add(&mut self, call: &AuditedCall) {
         self.calls += 1;
         self.tokens += call.tokens;
         self.asked += u64::from(call.was_asked());
@@ -154,7 +154,7 @@ fn session_rows(by_session: HashMap<String, (u64, u64)>, price: f64) -> Vec<Valu
     sessions.into_iter().map(row).collect()
 }
 
-fn add_taint(taint: &mut HashMap<String, Vec<TaintCall>>, call: RecordedCall) {
+fn add_taint(taint: &mut HashMap<String, Vec<TaintCall>>, call: AuditedCall) {
     let is_source = call.trust.is_some();
     let rule = call.rule.as_deref().unwrap_or_default();
     let is_effect = rule.starts_with("taint:");

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
-use mimir::live_calls::LiveUpdate;
+use mimir::live_calls::{LiveCallUpdates, LiveUpdate};
 use mimir::shared_questions::{QuestionState, SharedQuestion};
 
 use super::ConsoleState;
@@ -42,7 +42,9 @@ const RETRY_TIME: Duration = Duration::from_secs(1);
 pub fn follow(state: Arc<ConsoleState>) -> ConsoleEvents {
     let (send, receive) = mpsc::channel(EVENTS);
     let send = EventSender(send);
-    tokio::spawn(follow_calls(Arc::clone(&state), send.clone()));
+    // Before the page takes its snapshot.
+    let calls = state.hub.subscribe();
+    tokio::spawn(follow_calls(calls, send.clone()));
     tokio::spawn(follow_questions(Arc::clone(&state), send.clone()));
     tokio::spawn(follow_record(Arc::clone(&state), send.clone()));
     tokio::spawn(follow_stops(Arc::clone(&state), send.clone()));
@@ -77,8 +79,7 @@ impl EventSender {
     }
 }
 
-async fn follow_calls(state: Arc<ConsoleState>, send: EventSender) {
-    let mut updates = state.hub.subscribe();
+async fn follow_calls(mut updates: LiveCallUpdates, send: EventSender) {
     loop {
         let update = tokio::select! {
             update = updates.next() => update,
@@ -124,15 +125,31 @@ async fn watch_questions(state: &Arc<ConsoleState>, send: &EventSender) -> Resul
             return Ok(());
         }
     };
+    let (previewed, mut with_preview) = mpsc::channel(EVENTS);
     let mut open: HashMap<String, SharedQuestion> = HashMap::new();
+    // Those that were asked between the snapshot of the page and the start of the watch.
+    match state.questions.open_questions().await {
+        Ok(questions) => {
+            for question in questions {
+                show_question(state, send, &previewed, &mut open, question).await?;
+            }
+        }
+        Err(error) => tracing::warn!(%error, "questions that are open already are not shown"),
+    }
     let mut check = tokio::time::interval(CHANGE_INTERVAL);
     check.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             question = watch.next() => match question {
-                Some(question) => show_question(state, send, &mut open, question).await?,
+                Some(question) => show_question(state, send, &previewed, &mut open, question).await?,
                 None => return Ok(()),
             },
+            // Here, so that a question is never shown again after its end.
+            Some(question) = with_preview.recv() => {
+                if open.contains_key(&question.id) {
+                    send_question(state, send, &question).await?;
+                }
+            }
             _ = check.tick() => {
                 for question in open.values().cloned().collect::<Vec<_>>() {
                     if !state.questions.takes_answer(&question).await {
@@ -150,6 +167,7 @@ async fn watch_questions(state: &Arc<ConsoleState>, send: &EventSender) -> Resul
 async fn show_question(
     state: &Arc<ConsoleState>,
     send: &EventSender,
+    previewed: &mpsc::Sender<SharedQuestion>,
     open: &mut HashMap<String, SharedQuestion>,
     question: SharedQuestion,
 ) -> Result<(), ReaderGone> {
@@ -158,12 +176,9 @@ async fn show_question(
             if !state.questions.takes_answer(&question).await {
                 return Ok(());
             }
-            match question_event(state, &question).await {
-                Ok(value) => send.send(ConsoleEventKind::Question, &value).await?,
-                Err(error) => tracing::warn!(%error, "a question cannot be shown"),
-            }
+            send_question(state, send, &question).await?;
             open.insert(question.id.clone(), question.clone());
-            tokio::spawn(add_preview(Arc::clone(state), send.clone(), question));
+            tokio::spawn(add_preview(Arc::clone(state), previewed.clone(), question));
             Ok(())
         }
         QuestionState::Answered(given) => {
@@ -193,6 +208,20 @@ async fn send_end(
     send.send(ConsoleEventKind::QuestionEnded, &value).await
 }
 
+async fn send_question(
+    state: &ConsoleState,
+    send: &EventSender,
+    question: &SharedQuestion,
+) -> Result<(), ReaderGone> {
+    match question_event(state, question).await {
+        Ok(value) => send.send(ConsoleEventKind::Question, &value).await,
+        Err(error) => {
+            tracing::warn!(%error, "a question cannot be shown");
+            Ok(())
+        }
+    }
+}
+
 async fn question_event(
     state: &ConsoleState,
     question: &SharedQuestion,
@@ -207,22 +236,17 @@ async fn question_event(
     Ok(value)
 }
 
-/// Computes the preview of a question, and sends the question again with it.
-async fn add_preview(state: Arc<ConsoleState>, send: EventSender, question: SharedQuestion) {
-    let Ok(workspace) = state.workspace.load().await else {
-        return;
-    };
-    if !state.previews.fill(&workspace, &question).await {
-        return;
-    }
-    let is_open = state.questions.takes_answer(&question).await;
-    let still_open = match state.questions.find(&question.id).await {
-        Ok(current) => is_open && current.state == QuestionState::Open,
-        Err(_) => false,
-    };
-    if still_open && let Ok(value) = question_event(&state, &question).await {
-        // Fails if the reader is gone.
-        let _ = send.send(ConsoleEventKind::Question, &value).await;
+/// Computes the preview of a question, and passes the question on if it has one.
+async fn add_preview(
+    state: Arc<ConsoleState>,
+    previewed: mpsc::Sender<SharedQuestion>,
+    question: SharedQuestion,
+) {
+    if let Ok(workspace) = state.workspace.load().await
+        && state.previews.fill(&workspace, &question).await
+    {
+        // Fails if the watch has ended.
+        let _ = previewed.send(question).await;
     }
 }
 
@@ -284,9 +308,8 @@ async fn follow_stops(state: Arc<ConsoleState>, send: EventSender) {
         if let Ok(notice) = order.read().await {
             let mut value = stop_value(notice.as_ref());
             make_visible(&mut value);
-            // The first value is part of the state that the page has loaded.
-            if let Some(before) = &known
-                && *before != value
+            // The first value, too: the page may have loaded its state just before the order.
+            if known.as_ref() != Some(&value)
                 && send.send(ConsoleEventKind::Stop, &value).await.is_err()
             {
                 return;

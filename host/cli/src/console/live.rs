@@ -28,14 +28,14 @@ pub fn cancel_call(hub: &LiveCallHub, user: &ConsoleUser, id: &str) -> Result<()
 }
 
 /// The order to refuse all calls: of a cluster, or of the user on this machine.
-pub enum StopOrder {
+pub enum ConsoleStop {
     /// The order in a cluster.
     Cluster(ClusterStop),
     /// The order in a file of the user.
     Machine(StopFile),
 }
 
-impl StopOrder {
+impl ConsoleStop {
     /// Returns the order of the cluster, or of this user.
     pub fn new(
         cluster: Option<&ClusterMembership>,

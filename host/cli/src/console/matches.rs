@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use mimir::shared_questions::SharedQuestion;
 
-use super::recorded_calls::{RecordedCall, visit_calls};
+use super::recorded_calls::{AuditedCall, visit_calls};
 use super::workspace::{LoadedWorkspace, blocking};
 
 /// Number of calls of the record that are tested.
@@ -46,7 +46,7 @@ pub async fn find_matches(
     let reader = std::sync::Arc::clone(&workspace);
     let calls = blocking(move || last_calls(&reader)).await?;
     let of_tool = calls.iter().filter(|call| call.tool == card.tool);
-    let of_tool: Vec<&RecordedCall> = of_tool.collect();
+    let of_tool: Vec<&AuditedCall> = of_tool.collect();
     let mut matches = CallMatches::default();
     if patterns.is_empty() {
         let pattern = card.facts.covers.as_deref();
@@ -62,7 +62,7 @@ pub async fn find_matches(
     }))
 }
 
-fn last_calls(workspace: &LoadedWorkspace) -> Result<Vec<RecordedCall>, ToolError> {
+fn last_calls(workspace: &LoadedWorkspace) -> Result<Vec<AuditedCall>, ToolError> {
     let mut calls = Vec::new();
     visit_calls(&workspace.setup, Timestamp::MIN, |call| {
         calls.push(call);
@@ -84,14 +84,14 @@ struct CallMatches {
 }
 
 impl CallMatches {
-    fn add(&mut self, call: &RecordedCall) {
+    fn add(&mut self, call: &AuditedCall) {
         self.total += 1;
         if self.matched.len() < MATCHES_MAX {
             self.matched.push(call_value(call));
         }
     }
 
-    fn test_arguments(&mut self, pattern: Option<&ApprovalPattern>, calls: &[&RecordedCall]) {
+    fn test_arguments(&mut self, pattern: Option<&ApprovalPattern>, calls: &[&AuditedCall]) {
         for call in calls {
             match (pattern, call.complete_arguments()) {
                 (Some(pattern), Some(arguments)) => {
@@ -108,7 +108,7 @@ impl CallMatches {
         &mut self,
         workspace: &LoadedWorkspace,
         patterns: &[String],
-        calls: &[&RecordedCall],
+        calls: &[&AuditedCall],
     ) {
         let patterns: Vec<CommandPattern> = patterns
             .iter()
@@ -162,7 +162,7 @@ async fn commands_of(
 }
 
 /// Returns a call as an example.
-pub fn call_value(call: &RecordedCall) -> Value {
+pub fn call_value(call: &AuditedCall) -> Value {
     json!({
         "callId": call.id,
         "time": format!("{:.3}", call.time),

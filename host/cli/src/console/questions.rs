@@ -148,6 +148,11 @@ pub fn question_value(
     if !card.facts.session.is_empty() {
         value["session"] = json!(card.facts.session);
     }
+    if let Some(client) = &card.facts.client {
+        let mut client = client.clone();
+        redactor.mask_text(&mut client);
+        value["client"] = json!(client);
+    }
     if !card.facts.call_id.is_empty() {
         value["callId"] = json!(card.facts.call_id);
     }
@@ -316,8 +321,12 @@ pub async fn answer_question(
         visible(&user.name),
     );
     let mut event = AuditEvent::new(EventKind::Approval, std::time::SystemTime::now())
+        .with_tool(&question.card.tool)
         .with_subject(question.card.fingerprint.as_str())
         .with_detail(&detail);
+    // Part of the story of the call.
+    event.id = question.card.facts.call_id.clone();
+    event.session = question.card.facts.session.clone();
     event.answer = Some(name);
     Ok(event)
 }

@@ -14,7 +14,7 @@ use super::record::{snapshot, unreadable};
 /// A line of the log about a call.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct RecordedCall {
+pub struct AuditedCall {
     /// The event; only calls are passed on.
     event: String,
     /// The id.
@@ -54,7 +54,7 @@ pub struct RecordedCall {
     pub arguments: Option<Value>,
 }
 
-impl Default for RecordedCall {
+impl Default for AuditedCall {
     fn default() -> Self {
         Self {
             event: String::new(),
@@ -84,7 +84,7 @@ fn lenient_time<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Timestamp, 
     Ok(text.parse().unwrap_or(Timestamp::UNIX_EPOCH))
 }
 
-impl RecordedCall {
+impl AuditedCall {
     /// Returns true if a rule or a person refused the call.
     pub fn is_refused(&self) -> bool {
         !self.ok
@@ -138,7 +138,7 @@ const LONGEST_CALL: SignedDuration = SignedDuration::from_hours(24);
 pub fn visit_calls(
     setup: &HostSetup,
     since: Timestamp,
-    mut visit: impl FnMut(RecordedCall) -> ControlFlow<()>,
+    mut visit: impl FnMut(AuditedCall) -> ControlFlow<()>,
 ) -> Result<(), ToolError> {
     let stop = since.checked_sub(LONGEST_CALL).unwrap_or(Timestamp::MIN);
     let visited = snapshot(setup)?.lines_newest_first(|line| {
@@ -147,7 +147,7 @@ pub fn visit_calls(
         if !is_call {
             return ControlFlow::Continue(());
         }
-        let Ok(call) = serde_json::from_slice::<RecordedCall>(line) else {
+        let Ok(call) = serde_json::from_slice::<AuditedCall>(line) else {
             return ControlFlow::Continue(());
         };
         if call.event != "call" {
@@ -179,9 +179,9 @@ mod tests {
 
     #[test]
     fn recorded_call_arguments_are_complete_unless_they_were_shortened() {
-        let call = |arguments| RecordedCall {
+        let call = |arguments| AuditedCall {
             arguments: Some(mimir_core::audit::shorten_arguments(&arguments)),
-            ..RecordedCall::default()
+            ..AuditedCall::default()
         };
         assert!(
             call(json!({"path": "a", "list": [1, "x"]}))
@@ -208,7 +208,7 @@ mod tests {
             "time": "2026-01-02T03:04:05.678Z", "event": "call", "id": "1-2-3", "tool": "t", "ok": false,
             "code": "POLICY_DENIED", "decision": "deny", "unknown": {"x": 1}, "seq": 1,
         });
-        let call: RecordedCall = serde_json::from_value(line).unwrap();
+        let call: AuditedCall = serde_json::from_value(line).unwrap();
         assert!(call.is_refused() && !call.was_asked());
         assert_eq!(call.time, "2026-01-02T03:04:05.678Z".parse().unwrap());
     }

@@ -59,9 +59,12 @@ pub fn call_story(setup: &HostSetup, id: &str, chain: Value) -> Result<Value, To
     let store = UndoStore::for_workspace(&setup.workspace);
     let undo = store.record_of(id).map(|record| undo_row(&record));
     let lines: Vec<&Value> = entries.iter().map(AuditEntry::value).collect();
+    let mut story: Vec<Value> = entries.iter().flat_map(steps).collect();
+    // The line of a call is written at its end, after those of its effects.
+    story.sort_by_key(|step| stage_rank(step["stage"].as_str().unwrap_or_default()));
     Ok(json!({
         "entries": lines,
-        "story": entries.iter().flat_map(steps).collect::<Vec<Value>>(),
+        "story": story,
         "chain": chain,
         "nested": nested,
         "undo": undo,
@@ -148,7 +151,7 @@ fn steps(entry: &AuditEntry) -> Vec<Value> {
         )],
         "approval" => vec![step(
             "answer",
-            "Answer stored",
+            "Answered",
             join(&[&text("answer"), &text("detail")]),
         )],
         "grant" => vec![step(
@@ -172,6 +175,19 @@ fn steps(entry: &AuditEntry) -> Vec<Value> {
             other,
             join(&[&text("subject"), &text("detail")]),
         )],
+    }
+}
+
+/// Returns the position of a stage in a story.
+fn stage_rank(stage: &str) -> u8 {
+    match stage {
+        "validate" => 0,
+        "decide" => 1,
+        "answer" => 2,
+        "sanitize" | "label" => 4,
+        "outcome" => 5,
+        "undo" => 6,
+        _ => 3,
     }
 }
 

@@ -12,16 +12,29 @@ use mimir::settings::MergedSettings;
 use mimir::user_dirs::UserDirs;
 use mimir::workspace::WorkspaceFolder;
 
+/// Number of looks for a question, of which each takes some milliseconds.
+const ATTEMPTS: usize = 5_000;
+
 /// A workspace with its own folders of the user, and a console for it.
-struct TestConsole {
+struct ConsoleFixture {
     folder: tempfile::TempDir,
     state: Arc<ConsoleState>,
     user_dirs: UserDirs,
 }
 
-const SETTINGS: &str = "# my rules\naudit:\n  logArgs: true\napprovals:\n  unattended: wait\n";
+const SETTINGS: &str = "# my rules
+audit:
+  logArgs: true
+approvals:
+  unattended: wait
+tools:
+  write_file:
+    approval: ask
+  edit_file:
+    approval: ask
+";
 
-impl TestConsole {
+impl ConsoleFixture {
     fn new() -> Self {
         Self::with_settings(SETTINGS)
     }
@@ -77,13 +90,15 @@ impl TestConsole {
     }
 
     async fn wait_for_question(&self) -> Value {
-        loop {
+        // Fails if the call is not asked about.
+        for _ in 0..ATTEMPTS {
             let questions = self.get(ConsoleRequest::Questions).await;
             if let Some(question) = questions["questions"].get(0) {
                 return question.clone();
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        panic!("no question");
     }
 
     async fn answer(&self, question: &Value, answer: QuestionAnswer) -> Result<Value, ToolError> {
@@ -140,7 +155,7 @@ fn edit(file: PolicyEditFile, key: &str, value: Value) -> PolicyEdit {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn console_question_is_answered_and_its_call_is_on_record_and_undone() {
-    let console = TestConsole::new();
+    let console = ConsoleFixture::new();
     std::fs::write(console.root().join("a.txt"), "one\ntwo\n").unwrap();
     let pipeline = console.pipeline().await;
     let arguments = json!({"path": "a.txt", "pattern": "two", "replacement": "2"});
@@ -222,7 +237,7 @@ async fn console_question_is_answered_and_its_call_is_on_record_and_undone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn console_answer_no_tells_the_model_the_reason() {
-    let console = TestConsole::new();
+    let console = ConsoleFixture::new();
     let pipeline = console.pipeline().await;
     let request = call("write_file", json!({"path": "a.txt", "content": "x"}));
     let calling = tokio::spawn(async move { pipeline.call(request).await });
@@ -244,7 +259,7 @@ async fn console_answer_no_tells_the_model_the_reason() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn console_answer_always_takes_narrower_patterns_only() {
-    let console = TestConsole::new();
+    let console = ConsoleFixture::new();
     let pipeline = console.pipeline().await;
     let again = pipeline.clone();
     let request = call("exec", json!({"command": "mkdir -p x/y"}));
@@ -278,7 +293,7 @@ async fn console_answer_always_takes_narrower_patterns_only() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn console_policy_edit_is_shown_judged_and_written() {
-    let console = TestConsole::new();
+    let console = ConsoleFixture::new();
     std::fs::write(console.root().join("a.txt"), "x").unwrap();
     let pipeline = console.pipeline().await;
     for _ in 0..3 {
@@ -360,7 +375,7 @@ async fn console_policy_edit_is_shown_judged_and_written() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn console_lists_have_the_tools_servers_and_sessions() {
-    let console = TestConsole::new();
+    let console = ConsoleFixture::new();
     let pipeline = console.pipeline().await;
     pipeline.call(call("list_directory", json!({}))).await;
     let tools = console.get(ConsoleRequest::Tools).await;

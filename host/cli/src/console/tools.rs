@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use mimir_core::audit::EventKind;
@@ -11,6 +12,7 @@ use mimir_core::text::visible;
 use mimir_core::tool::{ToolSource, ToolTrust};
 use mimir_core::{AuditEvent, Needs, Tool, ToolError};
 use mimir_wasm::family::proofs;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::args::DefinitionFormat;
@@ -32,6 +34,30 @@ struct RecentUse {
     calls: u64,
 }
 
+/// The calls of all tools in the last days. Reading a long log takes longer than everything else in the list.
+#[derive(Default)]
+pub struct UsageCache(Mutex<Option<(Instant, Arc<ToolUses>)>>);
+
+type ToolUses = HashMap<String, RecentUse>;
+
+/// Time for which the counted calls are used.
+const USAGE_AGE: Duration = Duration::from_secs(30);
+
+impl UsageCache {
+    fn get(&self, workspace: &LoadedWorkspace) -> Result<Arc<ToolUses>, ToolError> {
+        let mut cached = self.0.lock();
+        if let Some((at, uses)) = &*cached
+            && at.elapsed() < USAGE_AGE
+        {
+            return Ok(Arc::clone(uses));
+        }
+        // Under the lock, so that several pages read the log once.
+        let uses = Arc::new(recent_uses(workspace)?);
+        *cached = Some((Instant::now(), Arc::clone(&uses)));
+        Ok(uses)
+    }
+}
+
 /// Converts the error of a command.
 pub fn command_error(failure: CommandFailure) -> ToolError {
     match failure {
@@ -41,12 +67,12 @@ pub fn command_error(failure: CommandFailure) -> ToolError {
 }
 
 /// Returns all tools.
-pub fn list(workspace: &LoadedWorkspace) -> Result<Value, ToolError> {
+pub fn list(workspace: &LoadedWorkspace, usage: &UsageCache) -> Result<Value, ToolError> {
     let (setup, snapshot) = (&workspace.setup, workspace.snapshot());
     let mut costs = TokenCosts::open(&setup.user_dirs);
     let tools = ToolList::from_snapshot(&snapshot, Some(&mut costs), DefinitionFormat::Openai);
     let mut value = serde_json::to_value(&tools).unwrap_or_default();
-    let uses = recent_uses(workspace)?;
+    let uses = usage.get(workspace)?;
     let lock = setup.approvals().and_then(|store| store.lock().read().ok());
     let rows = value["tools"].as_array_mut().into_iter().flatten();
     for (row, tool) in rows.zip(snapshot.registry.tools()) {
@@ -70,8 +96,8 @@ pub fn list(workspace: &LoadedWorkspace) -> Result<Value, ToolError> {
     Ok(value)
 }
 
-fn recent_uses(workspace: &LoadedWorkspace) -> Result<HashMap<String, RecentUse>, ToolError> {
-    let mut uses: HashMap<String, RecentUse> = HashMap::new();
+fn recent_uses(workspace: &LoadedWorkspace) -> Result<ToolUses, ToolError> {
+    let mut uses = ToolUses::new();
     visit_calls(&workspace.setup, days_ago(USAGE_DAYS), |call| {
         let recent = uses.entry(call.tool).or_default();
         recent.calls += 1;

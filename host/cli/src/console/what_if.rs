@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::matches::call_value;
 use super::policy_edits::preview;
-use super::recorded_calls::{RecordedCall, days_ago, visit_calls};
+use super::recorded_calls::{AuditedCall, days_ago, visit_calls};
 use super::workspace::{LoadedWorkspace, blocking};
 use crate::commands::explain::{ExplainReport, ungranted_files};
 use mimir::install_package::question_of_running_call;
@@ -57,8 +57,8 @@ fn new_call(tool: &str, arguments: Value) -> Call {
 
 /// Calls that get the same decision, because they have the same tool and arguments.
 struct EqualCalls {
-    example: RecordedCall,
-    more: Vec<RecordedCall>,
+    example: AuditedCall,
+    more: Vec<AuditedCall>,
     count: usize,
 }
 
@@ -80,14 +80,14 @@ pub async fn what_if(
         let judged = if Instant::now() < until {
             judge(&workspace.pipeline, &after, &group.example).await
         } else {
-            Judgement::Unknown
+            EditVerdict::Unknown
         };
         checked += group.count;
         let (decisions, is_sure) = match judged {
-            Judgement::Decided(before, after) => (Some((before, after)), true),
+            EditVerdict::Decided(before, after) => (Some((before, after)), true),
             // Only the rules about the tool are known, so another rule may still be stricter.
-            Judgement::ByTool(before, after) => (Some((before, after)), before != after),
-            Judgement::Unknown => (None, false),
+            EditVerdict::ByTool(before, after) => (Some((before, after)), before != after),
+            EditVerdict::Unknown => (None, false),
         };
         if !is_sure {
             unjudged += group.count;
@@ -153,7 +153,7 @@ fn group_calls(workspace: &LoadedWorkspace, days: u32) -> Result<Vec<EqualCalls>
 }
 
 /// The decisions about a recorded call before and after an edit.
-enum Judgement {
+enum EditVerdict {
     /// All rules were evaluated.
     Decided(Decision, Decision),
     /// The arguments are not on record, so only the rules about the tool were evaluated.
@@ -162,10 +162,10 @@ enum Judgement {
     Unknown,
 }
 
-async fn judge(before: &Pipeline, after: &Pipeline, call: &RecordedCall) -> Judgement {
+async fn judge(before: &Pipeline, after: &Pipeline, call: &AuditedCall) -> EditVerdict {
     let snapshot = before.snapshot();
     let Some(tool) = snapshot.registry.get(&call.tool) else {
-        return Judgement::Unknown;
+        return EditVerdict::Unknown;
     };
     let Some(arguments) = call.complete_arguments() else {
         let decision = |pipeline: &Pipeline| {
@@ -173,7 +173,7 @@ async fn judge(before: &Pipeline, after: &Pipeline, call: &RecordedCall) -> Judg
             let decision = snapshot.policy.tool_decision(tool);
             decision.unwrap_or(tool.definition.approval)
         };
-        return Judgement::ByTool(decision(before), decision(after));
+        return EditVerdict::ByTool(decision(before), decision(after));
     };
     let explain = |pipeline: &Pipeline| {
         let call = new_call(&call.tool, arguments.clone());
@@ -182,8 +182,8 @@ async fn judge(before: &Pipeline, after: &Pipeline, call: &RecordedCall) -> Judg
     };
     match (explain(before).await, explain(after).await) {
         (Ok(before), Ok(after)) => {
-            Judgement::Decided(before.evaluation.decision(), after.evaluation.decision())
+            EditVerdict::Decided(before.evaluation.decision(), after.evaluation.decision())
         }
-        _ => Judgement::Unknown,
+        _ => EditVerdict::Unknown,
     }
 }
