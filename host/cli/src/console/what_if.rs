@@ -1,4 +1,4 @@
-//! What an edit of the rules would have decided about the calls on record, and explanations of example calls.
+//! Decisions that an edit of the rules would have changed for the calls on record, and explanations of example calls.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
