@@ -334,7 +334,7 @@ mod tests {
         let fails = preview(&root, &rules, "edit_file", &absent).await;
         assert!(fails.note.unwrap().starts_with("the call would fail:"));
 
-        let hides = PathRules::none().deny(&["hidden.txt"]).unwrap();
+        let hides = PathRules::none().deny(["hidden.txt"]).unwrap();
         let hidden = json!({"path": "hidden.txt", "content": "y"});
         let hidden = preview(&root, &hides, "write_file", &hidden).await;
         assert_eq!((hidden.diffs.len(), hidden.note.is_some()), (0, true));
