@@ -18,7 +18,7 @@ mod publisher;
 mod report_queue;
 #[cfg(unix)]
 mod socket_folder;
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests;
 #[cfg(not(unix))]
 mod unsupported;
