@@ -43,6 +43,10 @@ pub(crate) enum ApiRoute {
 
 /// A request to the backend, whose body may still be missing.
 #[derive(Debug, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one per request, and most are complete"
+)]
 pub(crate) enum BackendRoute {
     Complete(ConsoleRequest),
     StopAll,

@@ -80,8 +80,8 @@ fn below_teams(files: &[ConfigFile]) -> Result<Config, ToolError> {
     let own = ascending
         .iter()
         .filter(|file| file.owner != ConfigOwner::Project);
-    let console = own.filter_map(|file| file.config.console.clone());
-    config.console = console.last();
+    let mut console = own.filter_map(|file| file.config.console.clone());
+    config.console = console.next_back();
     if let Some(file) = last(|config| config.browser.is_some()) {
         config.browser.clone_from(&file.config.browser);
     }
