@@ -148,21 +148,23 @@ impl DeploymentManifest {
 }
 
 /// Returns true if a file below `.mimir` belongs to a deployment: settings, the lock file, and all below `tools`,
-/// `workers` and `skills`, except hidden files.
+/// `workers` and `skills`, except hidden files. Skills may have hidden files, because a person has accepted all of them.
 pub fn is_deployable(path: &str) -> bool {
-    let is_plain = |part: &str| {
-        !part.is_empty()
-            && !part.starts_with('.')
+    let is_name = |part: &str| {
+        !matches!(part, "" | "." | "..")
             && !part.contains(['\\', ':', '\0'])
             && !part.chars().any(char::is_control)
     };
+    let is_plain = |part: &str| is_name(part) && !part.starts_with('.');
     let mut parts = path.split('/');
     let first = parts.next().unwrap_or_default();
     let rest: Vec<&str> = parts.collect();
     match first {
         "config.yml" | "tools.lock" => rest.is_empty(),
-        "tools" | "workers" | "skills" => {
-            !rest.is_empty() && rest.iter().all(|part| is_plain(part))
+        "tools" | "workers" => !rest.is_empty() && rest.iter().all(|part| is_plain(part)),
+        "skills" => {
+            let (skill, files) = rest.split_first().unwrap_or((&"", &[]));
+            is_plain(skill) && files.iter().all(|part| is_name(part))
         }
         _ => false,
     }
@@ -394,6 +396,7 @@ mod tests {
             "tools/x/tool.yml",
             "workers/a.md",
             "skills/forms/scripts/fill.py",
+            "skills/forms/.github/x",
         ] {
             assert!(is_deployable(path), "{path}");
         }
@@ -414,6 +417,10 @@ mod tests {
             "tools/a\nb",
             ".gitignore",
             "signatures/a",
+            "skills",
+            "skills/.forms/a",
+            "skills/forms/../../config.yml",
+            "skills/forms/./a",
         ] {
             assert!(!is_deployable(path), "{path}");
         }
