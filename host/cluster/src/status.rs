@@ -1,10 +1,11 @@
 //! The state of a cluster, for people.
 
-use mimir_core::shared_state::{SharedState, SharedStateError, StateArea};
+use mimir_core::shared_state::{SharedState, SharedStateError, StateArea, StateEntry};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::audit::WriterName;
 use crate::connection::{ACCESS_TIMEOUT, ClusterConnection, ClusterError};
 use crate::names;
 use crate::node::{NodeEntry, node_keys, writer_keys};
@@ -15,10 +16,15 @@ use crate::streams::{StreamAnswer, all_streams};
 pub async fn live_nodes(state: &dyn SharedState) -> Result<Vec<NodeEntry>, SharedStateError> {
     let prefix = node_keys();
     let entries = state.list(StateArea::Nodes, Some(&prefix)).await?;
-    let nodes = entries
-        .iter()
-        .filter_map(|entry| serde_json::from_slice(&entry.value).ok());
-    Ok(nodes.collect())
+    Ok(entries.iter().filter_map(parse_node).collect())
+}
+
+/// Reads the entry of a node. `None` if it names another node than its key, or no valid one: any process of the cluster can
+/// store entries.
+fn parse_node(entry: &StateEntry) -> Option<NodeEntry> {
+    let node: NodeEntry = serde_json::from_slice(&entry.value).ok()?;
+    let is_valid = NodeEntry::key(&node.id) == entry.key && WriterName::parse(&node.id).is_ok();
+    is_valid.then_some(node)
 }
 
 /// Returns the writers of the audit log that are not closed. One without a live node is closed by another node soon.
@@ -136,5 +142,28 @@ fn describe(name: String, max_bytes: i64, info: Option<StreamAnswer>) -> StreamS
         },
         behind: behind.map(|peer| peer.name.clone()).collect(),
         leader: cluster.and_then(|cluster| cluster.leader),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn node_entries_name_the_node_of_their_key() {
+        let parsed = |key: &str, id: &str| {
+            let value = json!({"id": id, "role": "worker", "host": "h", "started": 1});
+            let entry = StateEntry {
+                key: NodeEntry::key(key),
+                value: value.to_string().into_bytes(),
+                revision: 1,
+            };
+            parse_node(&entry).map(|node| node.id)
+        };
+        assert_eq!(parsed("0a1b", "0a1b").as_deref(), Some("0a1b"));
+        assert_eq!(parsed("0a1b", "0a1c"), None);
+        for id in ["", "x.y", "\u{1b}]0;t\u{7}", "*"] {
+            assert_eq!(parsed(id, id), None, "{id:?}");
+        }
     }
 }
