@@ -76,7 +76,9 @@ fn main() -> ExitCode {
 }
 
 fn run(args: CliArgs) -> CommandResult {
-    mimir::live_calls::set_process_name(process_name(args.command.as_ref()));
+    let command = process_name(args.command.as_ref());
+    mimir::live_calls::set_process_name(command);
+    terminal::set_command_name(command);
     let mut builder = match args.command {
         Some(
             CliCommand::Serve(_)

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::approval::Approver;
 use crate::audit::RequestOrigin;
+use crate::client_name::ClientName;
 use crate::clock::{Deadline, Stopwatch};
 use crate::command::CommandStream;
 use crate::outcome::Outcome;
@@ -165,6 +166,10 @@ pub trait CallObserver: Send + Sync {
     }
     /// Returns the request of an MCP client that made this call, for traces.
     fn request_origin(&self) -> Option<&RequestOrigin> {
+        None
+    }
+    /// Returns the name of the program that made this call, for people.
+    fn client_name(&self) -> Option<&ClientName> {
         None
     }
     /// Returns the handler for requests that upstream MCP servers send to the client that made this call.

@@ -367,7 +367,7 @@ impl Default for ApprovalSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum UnattendedQuestions {
-    /// The call is refused at once.
+    /// The call waits while a console of the workspace is open, and is refused at once otherwise.
     #[default]
     Refuse,
     /// The call waits for `mimir approvals answer`, up to `approvals.timeoutMs`.

@@ -53,6 +53,7 @@ pub mod background_calls;
 pub mod call;
 pub mod call_monitor;
 pub mod call_switch;
+pub mod client_name;
 pub mod clock;
 pub mod code_language;
 pub mod command;

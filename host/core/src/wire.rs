@@ -34,6 +34,9 @@ pub struct CallMessage {
     /// The role of the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
+    /// The name of the program that made the call, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
     /// The trace context of the request that made the call, as W3C's `traceparent`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
@@ -53,6 +56,7 @@ impl CallMessage {
             context: call.context.clone(),
             caller: call.caller.as_deref().map(str::to_owned),
             role: role.map(str::to_owned),
+            client: call.observer.client_name().map(ToString::to_string),
             trace: call.observer.trace().map(str::to_owned),
             trace_state: state.map(str::to_owned),
         }

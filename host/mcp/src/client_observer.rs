@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use mimir_core::audit::RequestOrigin;
 use mimir_core::call::{CallObserver, CallProgress, LogLine};
+use mimir_core::client_name::ClientName;
 use mimir_core::trace_context::TraceContext;
 use mimir_core::upstream_request::{self, UpstreamRequest, UpstreamRequestKind};
 use mimir_core::{ApprovalAnswer, Approver, BoxFuture, Card, ToolError};
@@ -163,6 +164,10 @@ impl CallObserver for ClientObserver {
 
     fn request_origin(&self) -> Option<&RequestOrigin> {
         Some(&self.trace.origin)
+    }
+
+    fn client_name(&self) -> Option<&ClientName> {
+        self.trace.client.as_ref()
     }
 }
 

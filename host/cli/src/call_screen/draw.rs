@@ -236,7 +236,11 @@ fn question_page(question: &SharedQuestion, width: usize) -> Vec<String> {
     let card = render_card(&question.card, width);
     let lines = card.head.into_iter().chain(card.arguments).chain(card.tail);
     let mut lines: Vec<_> = lines.map(sanitize).skip_while(String::is_empty).collect();
-    lines.push(format!("  asked by {}", visible(&question.process)));
+    let process = visible(&question.process);
+    lines.push(match &question.card.facts.client {
+        Some(client) => format!("  asked by {} ({process})", visible(client)),
+        None => format!("  asked by {process}"),
+    });
     let id = visible(&question.id);
     lines.push(format!(
         "  `mimir approvals answer {id} no --reason TEXT` gives the model a reason"
@@ -255,6 +259,9 @@ fn call_page(call: &LiveCall, width: usize) -> Vec<String> {
     if let Some(location) = &started.location {
         let source = started.source.map_or("", |source| source.as_str());
         page.field("source", &format!("{source}, {location}"));
+    }
+    if let Some(client) = &started.client {
+        page.field("client", client);
     }
     page.field("process", &started.process.to_string());
     page.field("session", &started.session);

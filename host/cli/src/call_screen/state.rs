@@ -99,12 +99,13 @@ impl CallRow {
             .rev()
             .find(|line| !line.trim().is_empty());
         let last = failure.or(output).or(progress).unwrap_or_default();
+        let caller = started.client.as_deref().or(started.user.as_deref());
         Self {
             id: started.id.clone(),
             state: call.state,
             has_failed: finished.is_some_and(|it| !it.ok),
             tool: visible(&started.tool),
-            who: visible(started.user.as_deref().unwrap_or(&started.process.name)),
+            who: visible(caller.unwrap_or(&started.process.name)),
             time: run_time.unwrap_or(since),
             effects: call.effect_count,
             last: visible(mimir_core::text::prefix(last.trim(), 300)),

@@ -94,6 +94,8 @@ pub fn list_questions(
             return writeln!(out, "{}", styled(FAINT, "no questions wait for an answer"));
         }
         for question in questions {
+            let client = question.card.facts.client.as_deref();
+            let client = client.map_or(String::new(), |name| format!("{}, ", visible(name)));
             let waiting = now.duration_since(question.asked_at).as_secs().max(0);
             writeln!(
                 out,
@@ -104,7 +106,7 @@ pub fn list_questions(
             )?;
             writeln!(
                 out,
-                "                  in {}, {}, waits for {waiting} s, until {:.0}",
+                "                  in {}, {client}{}, waits for {waiting} s, until {:.0}",
                 visible(&question.workspace),
                 visible(&question.process),
                 question.expires_at

@@ -1,14 +1,27 @@
 //! Shows the log lines of a running tool, and its progress if the call takes noticeably long.
 
+use std::sync::OnceLock;
+
 use parking_lot::Mutex;
 
 use mimir_core::call::{CallObserver, CallProgress, LogLevel, LogLine};
+use mimir_core::client_name::ClientName;
 use mimir_core::text::visible;
 
 use crate::output::progress::ProgressLine;
 use crate::output::{BAD, FAINT, WARN, note, styled};
 
 use super::line_printer::LinePrinter;
+
+/// The name of this process, for questions and consoles.
+static CLIENT_NAME: OnceLock<ClientName> = OnceLock::new();
+
+/// Sets the command that this process runs, such as `call`. Only the first call has an effect.
+pub fn set_command_name(command: &str) {
+    if let Some(name) = ClientName::new(&format!("mimir {command}")) {
+        let _ = CLIENT_NAME.set(name);
+    }
+}
 
 /// Observer that prints the log lines and the progress of one call.
 pub struct CallWatcher {
@@ -48,6 +61,10 @@ impl CallObserver for CallWatcher {
                 (total, message) => line.progress(progress.done, total, message),
             }
         }
+    }
+
+    fn client_name(&self) -> Option<&ClientName> {
+        CLIENT_NAME.get()
     }
 
     fn log(&self, line: LogLine) {

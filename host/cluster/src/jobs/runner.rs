@@ -10,6 +10,7 @@ use async_nats::jetstream::{AckKind, Message};
 use futures::StreamExt as _;
 use mimir_core::background_calls::BackgroundPhase;
 use mimir_core::call::{CallObserver, CallProgress, LogLine};
+use mimir_core::client_name::ClientName;
 use mimir_core::shared_state::{SharedStateError, SharedStateHandle, StateKey, StateRevision};
 use mimir_core::trace_context::TraceContext;
 use mimir_core::wire::OutcomeMessage;
@@ -407,6 +408,7 @@ struct JobObserver {
     message: Mutex<Option<String>>,
     trace: Option<String>,
     context: Option<TraceContext>,
+    client: Option<ClientName>,
 }
 
 impl JobObserver {
@@ -419,6 +421,7 @@ impl JobObserver {
                 .as_deref()
                 .and_then(|trace| TraceContext::parse(trace, state)),
             trace,
+            client: call.call.client.as_deref().and_then(ClientName::new),
         }
     }
 }
@@ -434,6 +437,10 @@ impl CallObserver for JobObserver {
 
     fn trace(&self) -> Option<&str> {
         self.trace.as_deref()
+    }
+
+    fn client_name(&self) -> Option<&ClientName> {
+        self.client.as_ref()
     }
 
     fn trace_context(&self) -> Option<&TraceContext> {

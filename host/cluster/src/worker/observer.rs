@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use mimir_core::backend::BoxFuture;
 use mimir_core::call::{CallObserver, CallProgress, LogLine};
+use mimir_core::client_name::ClientName;
 use mimir_core::command::CommandStream;
 use mimir_core::trace_context::TraceContext;
 use mimir_core::upstream_request::{UpstreamRequest, UpstreamRequestHandler, UpstreamRequestKind};
@@ -145,6 +146,7 @@ pub(super) struct WorkerObserver {
     frames: FrameQueue,
     trace: Option<String>,
     context: Option<TraceContext>,
+    client: Option<ClientName>,
     approver: Option<RemoteClientApprover>,
     upstream: ClientRequests,
 }
@@ -169,6 +171,7 @@ impl WorkerObserver {
                 .as_deref()
                 .and_then(|trace| TraceContext::parse(trace, state)),
             trace,
+            client: message.call.client.as_deref().and_then(ClientName::new),
             approver,
             upstream: ClientRequests {
                 frames: frames.clone(),
@@ -204,6 +207,10 @@ impl CallObserver for WorkerObserver {
 
     fn trace_context(&self) -> Option<&TraceContext> {
         self.context.as_ref()
+    }
+
+    fn client_name(&self) -> Option<&ClientName> {
+        self.client.as_ref()
     }
 
     fn upstream_handler(&self) -> Option<&dyn UpstreamRequestHandler> {

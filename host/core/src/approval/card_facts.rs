@@ -16,6 +16,9 @@ pub struct CardFacts {
     /// The session of the call.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub session: String,
+    /// The name of the program that made the call, which proves nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
     /// The verdicts on the commands that the call would run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<CommandVerdict>,

@@ -306,7 +306,7 @@ fn started_call(call: &RunningCall, process: &LiveProcess) -> StartedCall {
         process: process.clone(),
         session: visible_line(&call.session),
         user: call.user.as_deref().map(visible_line),
-        client: None,
+        client: (call.client.as_ref()).map(|name| masked_line(&call.redactor, name.to_string())),
         tool,
         source,
         location,

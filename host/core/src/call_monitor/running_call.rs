@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::call::RequestId;
+use crate::client_name::ClientName;
 use crate::clock::Stopwatch;
 use crate::decision::Decision;
 use crate::error::{ToolError, ToolErrorCode};
@@ -24,6 +25,7 @@ pub(crate) struct RunningCall {
     pub(crate) at: SystemTime,
     pub(crate) session: String,
     pub(crate) user: Option<String>,
+    pub(crate) client: Option<ClientName>,
     pub(crate) tool: CalledTool,
     pub(crate) parent: Option<RequestId>,
     pub(crate) arguments: ReportedArguments,
@@ -68,6 +70,7 @@ pub(crate) struct RunningCallFacts {
     pub(crate) id: RequestId,
     pub(crate) session: String,
     pub(crate) user: Option<String>,
+    pub(crate) client: Option<ClientName>,
     pub(crate) tool: CalledTool,
     pub(crate) parent: Option<RequestId>,
     pub(crate) arguments: ReportedArguments,
@@ -87,6 +90,7 @@ impl RunningCall {
             id,
             session,
             user,
+            client,
             tool,
             parent,
             arguments,
@@ -97,6 +101,7 @@ impl RunningCall {
             at,
             session,
             user,
+            client,
             tool,
             parent,
             arguments,

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::approval::Approver;
 use crate::backend::BoxFuture;
 use crate::call::{CallObserver, CallProgress, LogLevel, LogLine};
+use crate::client_name::ClientName;
 use crate::command::CommandStream;
 use crate::error::{ToolError, ToolErrorCode};
 use crate::outcome::{Content, ToolOutput};
@@ -174,6 +175,10 @@ impl CallObserver for MaskingObserver {
 
     fn trace_context(&self) -> Option<&TraceContext> {
         self.span.as_ref().or_else(|| self.inner.trace_context())
+    }
+
+    fn client_name(&self) -> Option<&ClientName> {
+        self.inner.client_name()
     }
 
     fn upstream_handler(&self) -> Option<&dyn UpstreamRequestHandler> {

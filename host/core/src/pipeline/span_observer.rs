@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::approval::Approver;
 use crate::audit::RequestOrigin;
 use crate::call::{CallObserver, CallProgress, LogLine};
+use crate::client_name::ClientName;
 use crate::command::CommandStream;
 use crate::trace_context::TraceContext;
 use crate::upstream_request::UpstreamRequestHandler;
@@ -53,6 +54,10 @@ impl CallObserver for SpanObserver {
 
     fn request_origin(&self) -> Option<&RequestOrigin> {
         self.inner.request_origin()
+    }
+
+    fn client_name(&self) -> Option<&ClientName> {
+        self.inner.client_name()
     }
 
     fn upstream_handler(&self) -> Option<&dyn UpstreamRequestHandler> {

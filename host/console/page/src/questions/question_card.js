@@ -52,7 +52,7 @@ export function QuestionCard({ question, onDone, canAnswer, position, onStep }) 
           <${Risk} risk=${card.risk} />
         </header>
         <p class="summary"><${Name} text=${card.summary} max=${400} /></p>
-        <p class="faint small"><${Asked} askedAt=${askedAt} expiresAt=${expiresAt} /> by <${Name} text=${question.process} max=${60} />${calls.length ? html`, within ${calls.map((call, index) => html`<${Name} key=${index} text=${call} /> `)}` : ''}</p>
+        <p class="faint small"><${Asked} askedAt=${askedAt} expiresAt=${expiresAt} /> by <${Asker} question=${question} />${calls.length ? html`, within ${calls.map((call, index) => html`<${Name} key=${index} text=${call} /> `)}` : ''}</p>
         ${cause && html`<p class="because"><${Name} text=${cause.text} max=${240} /> <button class="link" onClick=${() => why.current.scrollIntoView({ block: 'start' })}>Why you are asked</button></p>`}
         ${card.changes?.length > 0 && html`<section class="message warn"><h3>Changed since you granted it</h3><${Names} texts=${card.changes} /></section>`}
 
@@ -118,6 +118,12 @@ function Asked({ askedAt, expiresAt }) {
   const now = useSeconds();
   const left = millis(expiresAt) - now;
   return html`Asked ${ago(askedAt, now)}${Number.isFinite(left) && html`, ${left > 0 ? html`open for <span class=${left < 30_000 ? 'warn-text' : ''}>${duration(left)}</span> more` : 'expired'}`}`;
+}
+
+/** Who asks: the agent by its own name, if it has one, and the process. */
+function Asker({ question: { client, process } }) {
+  const shown = html`<${Name} text=${process} max=${60} />`;
+  return client ? html`<${Name} text=${client} max=${64} /> (${shown})` : shown;
 }
 
 const READ = { system: 'no text of strangers', user: 'no text of strangers', verified: 'no text of strangers', untrusted: 'text of strangers' };

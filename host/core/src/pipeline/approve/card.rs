@@ -110,6 +110,11 @@ fn card_facts(stage: &StageContext<'_>, ruled: &Ruled) -> CardFacts {
     CardFacts {
         call_id: context.request_id.to_string(),
         session: context.session_id.clone(),
+        client: ruled
+            .checked
+            .observer
+            .client_name()
+            .map(ToString::to_string),
         commands: commands
             .map(|verdict| CommandVerdict {
                 command: short_line(&verdict.command),

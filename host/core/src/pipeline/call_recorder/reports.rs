@@ -10,6 +10,7 @@ use crate::call_monitor::{
     CallReport, CallTracker, CalledTool, LiveEffect, ReportedArguments, RunningCall,
     RunningCallFacts, RunningCalls,
 };
+use crate::client_name::ClientName;
 use crate::decision::{Decision, PolicyEvaluation};
 use crate::error::{ToolError, ToolErrorCode};
 use crate::outcome::Outcome;
@@ -26,6 +27,8 @@ pub(in crate::pipeline) struct CallReporter {
     tracker: CallTracker,
     /// The id of the calling tool's call.
     parent: Option<RequestId>,
+    /// The name of the program that made the call.
+    client: Option<ClientName>,
     /// Reason why the arguments are not shown.
     withheld: Option<&'static str>,
 }
@@ -42,6 +45,7 @@ impl CallReporter {
         let mut reporter = Self {
             tracker: CallTracker::new(Arc::clone(calls)),
             parent: call.parent.as_ref().map(|parent| parent.request_id.clone()),
+            client: call.observer.client_name().cloned(),
             withheld: is_unmaskable
                 .then_some("not shown, because the secrets to mask could not be read"),
         };
@@ -96,6 +100,7 @@ impl CallReporter {
             id: id.clone(),
             session: event.session.clone(),
             user: event.user.clone(),
+            client: self.client.clone(),
             tool,
             parent: self.parent.clone(),
             arguments,

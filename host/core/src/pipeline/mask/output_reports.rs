@@ -6,6 +6,7 @@ use crate::approval::Approver;
 use crate::audit::RequestOrigin;
 use crate::call::{CallObserver, CallProgress, LogLine, RequestId};
 use crate::call_monitor::{CallReport, RunningCalls};
+use crate::client_name::ClientName;
 use crate::command::CommandStream;
 use crate::trace_context::TraceContext;
 use crate::upstream_request::UpstreamRequestHandler;
@@ -86,6 +87,10 @@ impl CallObserver for ReportingObserver {
 
     fn request_origin(&self) -> Option<&RequestOrigin> {
         self.inner.request_origin()
+    }
+
+    fn client_name(&self) -> Option<&ClientName> {
+        self.inner.client_name()
     }
 
     fn upstream_handler(&self) -> Option<&dyn UpstreamRequestHandler> {

@@ -1,9 +1,10 @@
 //! Tests of the reports about running calls, and of calls that a person cancels.
 
 use super::*;
-use crate::call::{CallProgress, LogLevel, LogLine};
+use crate::call::{CallObserver, CallProgress, LogLevel, LogLine};
 use crate::call_monitor::{CallMonitor, CallReport, LiveCallEvent, LiveCallState, LiveProcess};
 use crate::call_switch::NoCallSwitch;
+use crate::client_name::ClientName;
 use crate::command::CommandStream;
 use crate::remote_pipeline::RemotePipeline;
 
@@ -158,6 +159,47 @@ async fn live_call_reports_start_decision_and_end() {
     assert!(finished.ok);
     assert_eq!(finished.receipt.bytes_in, 7);
     assert!(bench.pipeline.running_calls().reports().is_empty());
+}
+
+/// The observer of a client with a name, whose person says yes to each card and records the name on it.
+struct NamedClient(ClientName, Mutex<Vec<Option<String>>>);
+
+impl crate::approval::Approver for NamedClient {
+    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
+        self.1.lock().push(card.facts.client.clone());
+        Box::pin(std::future::ready(ApprovalAnswer::Once))
+    }
+}
+
+impl CallObserver for NamedClient {
+    fn progress(&self, _: CallProgress) {}
+    fn log(&self, _: LogLine) {}
+    fn approver(&self) -> Option<&dyn crate::approval::Approver> {
+        Some(self)
+    }
+    fn client_name(&self) -> Option<&ClientName> {
+        Some(&self.0)
+    }
+}
+
+#[tokio::test]
+async fn live_calls_and_cards_name_the_client() {
+    let settings = json!({"tools": {"sample": {"approval": "ask"}}});
+    let bench = bench(vec![tool("sample")], settings, ApprovalAnswer::No);
+    let monitor = watch(&bench);
+    let mut call = call("sample", json!({"n": 1}));
+    let name = ClientName::new("story-agent\u{1b}\n1.0").unwrap();
+    let client = Arc::new(NamedClient(name, Mutex::default()));
+    call.observer = client.clone();
+    assert!(bench.pipeline.call(call).await.is_ok());
+    let events = monitor.take();
+    let Some(LiveCallEvent::Started(started)) = events.first() else {
+        panic!("{events:?}")
+    };
+    let shown = started.client.as_deref().unwrap();
+    assert!(shown.starts_with("story-agent"), "{shown}");
+    assert!(!shown.contains(char::is_control), "{shown:?}");
+    assert_eq!(*client.1.lock(), [Some(shown.to_owned())]);
 }
 
 #[tokio::test]
@@ -420,4 +462,65 @@ async fn cancelled_remote_call_is_recorded_by_the_process_that_runs_it() {
     assert!(outcome.text().contains("may have taken effect"));
     assert!(bench.audit.events.lock().is_empty());
     assert_eq!(monitor.kinds(), ["started", "output", "finished"]);
+}
+
+struct Sinkhole(std::sync::atomic::AtomicBool, Mutex<Vec<CallReport>>);
+impl CallMonitor for Sinkhole {
+    fn is_watched(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+    fn report(&self, report: CallReport) {
+        let mut q = self.1.lock();
+        if q.len() < 6000 {
+            q.push(report)
+        }
+    }
+}
+#[test]
+#[ignore = "measures"]
+fn measure_live_calls() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let make = |mode: u8| {
+        let config = json!({"toolDiscovery": "off", "policy": {"allow": ["sample", "add"], "deny": ["delete_file"]}, "tools": {"sample": {"approval": "auto"}}});
+        let b = bench(vec![tool("sample")], config, ApprovalAnswer::No);
+        let m = Arc::new(Sinkhole((mode == 2).into(), Mutex::default()));
+        if mode > 0 {
+            b.pipeline.set_monitor(m.clone());
+        }
+        (b, m)
+    };
+    let subjects = [make(0), make(1), make(2)];
+    let mut best = [f64::MAX; 3];
+    let mut sums: [Vec<f64>; 3] = Default::default();
+    for _ in 0..300 {
+        for (at, (b, m)) in subjects.iter().enumerate() {
+            m.1.lock().clear();
+            b.audit.events.lock().clear();
+            let start = Instant::now();
+            runtime.block_on(async {
+                for _ in 0..1000 {
+                    assert!(
+                        b.pipeline
+                            .call(call("sample", json!({"n": 1})))
+                            .await
+                            .is_ok()
+                    );
+                }
+            });
+            let t = start.elapsed().as_secs_f64() / 1000.0 * 1e9;
+            best[at] = best[at].min(t);
+            sums[at].push(t);
+        }
+    }
+    for (at, s) in sums.iter_mut().enumerate() {
+        s.sort_by(f64::total_cmp);
+        println!(
+            "mode {at}: best {:.0} ns, median {:.0} ns",
+            best[at],
+            s[s.len() / 2]
+        );
+    }
 }

@@ -2,6 +2,8 @@
 
 use ::http::HeaderMap;
 use mimir_core::audit::{RequestOrigin, RequestTransport};
+use mimir_core::client_name::ClientName;
+use mimir_core::text::prefix;
 use mimir_core::trace_context::{TRACEPARENT, TRACESTATE, TraceContext};
 use rmcp::RoleServer;
 use rmcp::model::RequestMetaObject;
@@ -22,6 +24,8 @@ pub(crate) struct RequestTrace {
     pub(crate) parent: Option<String>,
     pub(crate) context: Option<TraceContext>,
     pub(crate) origin: RequestOrigin,
+    /// The name and the version of the client.
+    pub(crate) client: Option<ClientName>,
 }
 
 impl RequestTrace {
@@ -39,6 +43,7 @@ impl RequestTrace {
         Self {
             parent: context.as_ref().map(TraceContext::traceparent),
             context,
+            client: client_name(request),
             origin: RequestOrigin {
                 method,
                 protocol_version: version
@@ -49,6 +54,16 @@ impl RequestTrace {
             },
         }
     }
+}
+
+/// Returns the name and the version of the client that has sent a request.
+fn client_name(request: &RequestContext<RoleServer>) -> Option<ClientName> {
+    let client = request.client_info()?;
+    ClientName::new(&format!(
+        "{} {}",
+        prefix(client.name.trim(), ClientName::MAX_CHARS),
+        prefix(client.version.trim(), ClientName::MAX_CHARS)
+    ))
 }
 
 /// Returns a name for a session that is not a credential: the beginning of the digest of its id.
