@@ -12,6 +12,7 @@ pub mod call_switch;
 pub mod cluster;
 mod code_embeddings;
 pub mod console_listeners;
+pub mod console_presence;
 pub mod conversations;
 pub mod deployments;
 pub mod file_error;

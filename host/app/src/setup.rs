@@ -12,7 +12,7 @@ use mimir_cluster::ClusterConnection;
 use mimir_code_search::CodeSearch;
 use mimir_core::approval::{ApprovalStore, ApproverChain, NoApprovalStore};
 use mimir_core::audit::{AuditEvent, AuditSink, EventKind};
-use mimir_core::config::EnforcementSettings;
+use mimir_core::config::{EnforcementSettings, UnattendedQuestions};
 use mimir_core::pipeline::{PipelineConnections, PipelinePorts, PipelineSnapshot};
 use mimir_core::redact::Vault;
 use mimir_core::remote_pipeline::RemotePipeline;
@@ -29,6 +29,7 @@ use crate::browser;
 use crate::call_switch::{self, user_switch};
 use crate::cluster::ClusterMembership;
 use crate::code_embeddings::GuardedEmbeddings;
+use crate::console_presence::ConsoleFolder;
 use crate::host::UnattendedApprover;
 use crate::interface::{self, warn};
 use crate::live_calls::{LiveCallHub, LiveCallPublisher};
@@ -37,7 +38,7 @@ use crate::secrets::{UserSecrets, UserVault};
 use crate::servers::WorkspaceServers;
 use crate::settings::MergedSettings;
 use crate::shared_approvals::SharedApprovalStore;
-use crate::shared_questions::{QuestionAsker, QuestionBoard};
+use crate::shared_questions::{ConsoleLookup, QuestionAsker, QuestionBoard};
 use crate::shared_state::FileSharedState;
 use crate::skills::SkillLibrary;
 use crate::teams;
@@ -462,7 +463,10 @@ impl HostSetup {
                 let (state, node) = (Arc::clone(cluster.state()), cluster.node().clone());
                 let asker = move || QuestionAsker::Node(node.id());
                 let board = self.question_board(state, cluster.workspace(), asker);
-                pipeline.share_questions(Arc::new(board));
+                let nodes = cluster.node().nodes();
+                let consoles: ConsoleLookup =
+                    Arc::new(move || nodes.list().iter().any(|node| node.console));
+                pipeline.share_questions(Arc::new(board.with_consoles(Some(consoles))));
                 (cluster.switch(), Some(Arc::clone(cluster.state())))
             }
             None => (user_switch(&self.user_dirs), None),
@@ -538,12 +542,28 @@ impl HostSetup {
         }
     }
 
-    /// Makes the questions of a server's pipeline answerable with `mimir approvals answer`. In a cluster, all are.
+    /// Makes the questions of a server's pipeline answerable with `mimir approvals answer` and at consoles. In a cluster,
+    /// all are.
     pub fn share_questions(&self, pipeline: &Pipeline) {
+        self.share_questions_of(pipeline, self.settings.config.approvals.unattended);
+    }
+
+    /// Makes the questions of a command such as `mimir call` answerable elsewhere, too. A question that cannot be asked
+    /// on the terminal waits only while a console is open.
+    pub fn share_questions_of_command(&self, pipeline: &Pipeline) {
+        self.share_questions_of(pipeline, UnattendedQuestions::Refuse);
+    }
+
+    fn share_questions_of(&self, pipeline: &Pipeline, unattended: UnattendedQuestions) {
         if let Some(state) = self.local_state().filter(|_| self.cluster.is_none()) {
             let workspace = self.workspace.root().display().to_string();
             let asker = || QuestionAsker::Process(std::process::id());
-            pipeline.share_questions(Arc::new(self.question_board(state, &workspace, asker)));
+            let timeout = self.approval_timeout();
+            let board = QuestionBoard::new(state, &workspace, asker, timeout, unattended);
+            let consoles = ConsoleFolder::find(&self.user_dirs, &self.workspace);
+            let consoles =
+                consoles.map(|folder| Arc::new(move || folder.has_open_console()) as ConsoleLookup);
+            pipeline.share_questions(Arc::new(board.with_consoles(consoles)));
         }
     }
 

@@ -19,6 +19,7 @@ use mimir_core::shared_state::{
 };
 use mimir_core::{BoxFuture, ToolError, ToolErrorCode};
 use serde::{Deserialize, Serialize};
+use tokio::time::MissedTickBehavior;
 
 use crate::process_identity::process_name;
 use crate::shared_state::StateMirror;
@@ -28,6 +29,12 @@ mod tests;
 
 /// Time for which the entry of a question is kept after its end, so that a late answer learns why it does not count.
 const KEPT: Duration = Duration::from_secs(10 * 60);
+
+/// Interval at which a question that no one can be asked here looks whether a console is still open.
+const CONSOLE_LOOK: Duration = Duration::from_secs(1);
+
+/// Returns true if a person can answer questions at an open console. May read files.
+pub type ConsoleLookup = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// The state of a question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -307,6 +314,7 @@ pub struct QuestionBoard {
     asker: Box<dyn Fn() -> QuestionAsker + Send + Sync>,
     timeout: Duration,
     unattended: UnattendedQuestions,
+    consoles: Option<ConsoleLookup>,
     /// The copy of the questions, while there are open ones.
     mirror: tokio::sync::Mutex<Weak<StateMirror>>,
 }
@@ -328,8 +336,28 @@ impl QuestionBoard {
             asker: Box::new(asker),
             timeout,
             unattended,
+            consoles: None,
             mirror: tokio::sync::Mutex::default(),
         }
+    }
+
+    /// Makes questions that cannot be asked here wait while a console is open.
+    #[must_use]
+    pub fn with_consoles(mut self, consoles: Option<ConsoleLookup>) -> Self {
+        self.consoles = consoles;
+        self
+    }
+
+    /// Returns true if a question that cannot be asked here waits for an answer from elsewhere.
+    async fn waits(&self) -> bool {
+        if self.unattended == UnattendedQuestions::Wait {
+            return true;
+        }
+        let Some(consoles) = self.consoles.clone() else {
+            return false;
+        };
+        let looked = tokio::task::spawn_blocking(move || consoles());
+        looked.await.unwrap_or(false)
     }
 
     /// Returns the copy of the questions.
@@ -385,10 +413,9 @@ impl QuestionBoard {
         let mut own = pin!(approver.ask(card));
         // An approver that cannot ask answers at once.
         let first = poll_fn(|cx| Poll::Ready(own.as_mut().poll(cx))).await;
-        let waits = self.unattended == UnattendedQuestions::Wait;
         let mut unattended = match first {
-            Poll::Ready(answer @ ApprovalAnswer::Unattended { .. }) if waits => Some(answer),
-            Poll::Ready(answer) => return answer,
+            Poll::Ready(answer) if !is_unattended(&answer) || !self.waits().await => return answer,
+            Poll::Ready(answer) => Some(answer),
             Poll::Pending => None,
         };
         let mut open = match self.open(card).await {
@@ -402,6 +429,9 @@ impl QuestionBoard {
             }
         };
         let mut ended = pin!(tokio::time::sleep(self.timeout));
+        let first_look = tokio::time::Instant::now() + CONSOLE_LOOK;
+        let mut looks = tokio::time::interval_at(first_look, CONSOLE_LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 biased;
@@ -409,16 +439,24 @@ impl QuestionBoard {
                     Some(answer) => return answer,
                     None => return self.ask_here(unattended, own).await,
                 },
-                answer = &mut own, if unattended.is_none() => match answer {
-                    answer @ ApprovalAnswer::Unattended { .. } if waits => unattended = Some(answer),
-                    answer => return open.end(answer).await,
-                },
+                answer = &mut own, if unattended.is_none() => {
+                    if !is_unattended(&answer) || !self.waits().await {
+                        return open.end(answer).await;
+                    }
+                    unattended = Some(answer);
+                }
                 () = &mut ended => {
                     let remedy = format!(
                         "No answer within {} s (approvals.timeoutMs): call the tool again when a person can answer.",
                         self.timeout.as_secs_f64()
                     );
                     return open.end(ApprovalAnswer::Unattended { remedy }).await;
+                }
+                _ = looks.tick(), if unattended.is_some() => {
+                    // The last console may have been closed.
+                    if !self.waits().await && let Some(answer) = unattended.take() {
+                        return open.end(answer).await;
+                    }
                 }
             }
         }
@@ -446,6 +484,10 @@ impl QuestionSharing for QuestionBoard {
     ) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(self.ask_everywhere(approver, card))
     }
+}
+
+fn is_unattended(answer: &ApprovalAnswer) -> bool {
+    matches!(answer, ApprovalAnswer::Unattended { .. })
 }
 
 /// A stored question of this process. If it is dropped without an end, the question is withdrawn.
@@ -483,8 +525,13 @@ impl OpenQuestion {
     fn take_answer(&mut self, entry: &StateEntry) -> Option<ApprovalAnswer> {
         self.is_ended = true;
         let question = decode(entry).ok()?;
-        // The answer is for this card, and for no other that may be stored under the key.
-        if question.card != self.question.card {
+        // The answer is for this card, and for no other that may be stored under the key. The version of mimir that has
+        // stored the answer may know other facts.
+        let asked = Card {
+            facts: question.card.facts.clone(),
+            ..self.question.card.clone()
+        };
+        if question.card != asked {
             return None;
         }
         match question.state {

@@ -88,6 +88,9 @@ impl AgentRuntime {
         let live = LiveSetup::new(setup).await?;
         let setup = live.setup();
         let pipeline = setup.pipeline(live.snapshot(), approver(approve, started));
+        if approve == ApproveMode::Ask {
+            setup.share_questions_of_command(&pipeline);
+        }
         let agent_pipeline = match worker {
             Some(worker) => {
                 let missing = worker.missing(&pipeline.snapshot());

@@ -45,6 +45,8 @@ pub async fn run(globals: &GlobalOptions) -> CommandResult {
     let setup = HostSetup::find(globals.workspace.as_deref())?;
     let hub = LiveCallHub::default();
     let _console = LiveConsole::open(&setup.user_dirs, &hub)?;
+    // Questions wait for this screen until it is closed.
+    let _announced = setup.announce_console()?;
     let store = setup.local_state().map(QuestionStore::new);
     let watch = match &store {
         Some(store) => store.watch().await.ok(),

@@ -104,6 +104,9 @@ pub struct NodeEntry {
     /// True if the node takes no further calls.
     #[serde(default)]
     pub draining: bool,
+    /// True if people can answer questions at a console of the node.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub console: bool,
     /// False while the node cannot write the audit log, so that it refuses calls.
     #[serde(default = "default_ready")]
     pub ready: bool,
@@ -146,6 +149,7 @@ impl NodeEntry {
             capacity: description.capacity,
             in_flight: 0,
             draining: false,
+            console: false,
             ready: true,
             not_ready: Vec::new(),
             clock: 0,

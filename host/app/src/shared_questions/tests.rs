@@ -1,3 +1,5 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use mimir_core::approval::AlwaysCoverage;
 use mimir_core::tool::{RiskLevel, ToolSource};
 use serde_json::json;
@@ -221,6 +223,104 @@ async fn question_that_cannot_be_asked_waits_only_if_the_settings_say_so() {
         .await
         .unwrap();
     assert_eq!(asking.await.unwrap(), ApprovalAnswer::Session);
+}
+
+/// A board whose questions wait while the flag is set, although the settings refuse them.
+fn questions_with_console(is_open: &Arc<AtomicBool>, timeout: Duration) -> Questions {
+    let folder = tempfile::tempdir().unwrap();
+    let state = || Arc::new(FileSharedState::new(folder.path()));
+    let is_open = Arc::clone(is_open);
+    let refuse = UnattendedQuestions::Refuse;
+    let board = QuestionBoard::new(state(), "w", this_process, timeout, refuse);
+    let board = board.with_consoles(Some(Arc::new(move || is_open.load(Ordering::SeqCst))));
+    Questions {
+        board: Arc::new(board),
+        store: QuestionStore::new(state()),
+        _folder: folder,
+    }
+}
+
+#[tokio::test]
+async fn question_that_cannot_be_asked_waits_while_a_console_is_open() {
+    let is_open = Arc::new(AtomicBool::new(false));
+    let Questions {
+        board,
+        store,
+        _folder,
+    } = questions_with_console(&is_open, LONG);
+    assert_eq!(board.ask(&Nobody, "s", &card("one")).await, unattended());
+    is_open.store(true, Ordering::SeqCst);
+    let asking = ask(&board, Nobody, "one");
+    let question = wait_for_question(&store).await;
+    store
+        .answer(&question.id, given(ApprovalAnswer::Once))
+        .await
+        .unwrap();
+    assert_eq!(asking.await.unwrap(), ApprovalAnswer::Once);
+    // A form that is closed without an answer.
+    let (approver, sender) = GivenApprover::new();
+    let asking = ask(&board, approver, "two");
+    let question = wait_for_question(&store).await;
+    sender.send(unattended()).unwrap();
+    store
+        .answer(&question.id, given(ApprovalAnswer::No))
+        .await
+        .unwrap();
+    assert_eq!(asking.await.unwrap(), ApprovalAnswer::No);
+    // The last console is closed.
+    let asking = ask(&board, Nobody, "three");
+    let question = wait_for_question(&store).await;
+    is_open.store(false, Ordering::SeqCst);
+    assert_eq!(asking.await.unwrap(), unattended());
+    let late = store
+        .answer(&question.id, given(ApprovalAnswer::Once))
+        .await;
+    assert!(late.unwrap_err().message.contains("the question has ended"));
+}
+
+#[tokio::test]
+async fn question_waits_for_a_console_no_longer_than_its_timeout() {
+    let is_open = Arc::new(AtomicBool::new(true));
+    let Questions {
+        board,
+        store,
+        _folder,
+    } = questions_with_console(&is_open, Duration::from_millis(50));
+    let ApprovalAnswer::Unattended { remedy } = board.ask(&Nobody, "s", &card("one")).await else {
+        panic!("an answer");
+    };
+    assert!(remedy.contains("approvals.timeoutMs"), "{remedy}");
+    assert_eq!(store.open_questions().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn question_accepts_an_answer_that_was_stored_with_other_facts() {
+    let Questions {
+        board,
+        store,
+        _folder,
+    } = questions(UnattendedQuestions::Wait, LONG);
+    let board_task = Arc::clone(&board);
+    let asking = tokio::spawn(async move {
+        let mut named = card("one");
+        named.facts.client = Some("story-agent 1.0".to_owned());
+        board_task.ask(&Nobody, "s", &named).await
+    });
+    let mut question = wait_for_question(&store).await;
+    assert_eq!(
+        question.card.facts.client.as_deref(),
+        Some("story-agent 1.0")
+    );
+    // An older version of mimir does not know the client.
+    question.card.facts.client = None;
+    question.state = QuestionState::Answered(given(ApprovalAnswer::Once));
+    let entry = store.0.get(StateArea::Questions, &key(&question.id)).await;
+    let revision = entry.unwrap().unwrap().revision;
+    store
+        .replace(&key(&question.id), &question, revision)
+        .await
+        .unwrap();
+    assert_eq!(asking.await.unwrap(), ApprovalAnswer::Once);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use mimir_core::text::visible;
 use mimir_core::{Call, CallContext, Outcome, Tool, ToolError, ToolErrorCode};
 use serde_json::Value;
 
-use crate::args::{CallArgs, GlobalOptions};
+use crate::args::{ApproveMode, CallArgs, GlobalOptions};
 use crate::arguments::ArgumentInput;
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::{FAINT, ResultPrinter, note, outcome, styled, tools};
@@ -72,6 +72,9 @@ pub async fn run(globals: &GlobalOptions, args: CallArgs) -> CommandResult {
     // If this fails, the pipeline reports that it cannot record the call.
     let _ = setup.workspace.make_state();
     let pipeline = setup.pipeline(snapshot, approver(args.approve, StartedCommand::Call));
+    if args.approve == ApproveMode::Ask {
+        setup.share_questions_of_command(&pipeline);
+    }
     let watcher = Arc::new(CallWatcher::new(&args.tool));
     let mut call = new_call(args.tool, arguments);
     call.observer = Arc::clone(&watcher) as Arc<_>;

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anstyle::AnsiColor;
 use mimir_console::{ConsoleLimits, ConsoleOptions, ConsoleServer, OneTimeLink, QrMatrix};
 use mimir_core::ToolError;
 use serde_json::json;
@@ -40,6 +41,8 @@ pub async fn run(globals: &GlobalOptions, args: ConsoleArgs) -> CommandResult {
         ));
     }
     let backend = WorkspaceConsole::new(&setup, hub)?;
+    // Questions wait for this console until it ends.
+    let announced = setup.announce_console()?;
     let server = ConsoleServer::new(
         Arc::new(backend),
         ConsoleOptions {
@@ -96,6 +99,7 @@ pub async fn run(globals: &GlobalOptions, args: ConsoleArgs) -> CommandResult {
     };
     let ended = async {
         let exit = interrupts.wait().await;
+        drop(announced);
         // Event streams never end by themselves.
         server.end_sessions();
         stop.send_replace(true);
@@ -157,8 +161,10 @@ fn print_pairing(link: &OneTimeLink, code: &QrMatrix) {
          whoever can listen in it can see this page and answer, too.",
     );
     note("");
+    // Readers need light modules on a dark ground, whatever the colours of the terminal.
+    let style = AnsiColor::BrightWhite.on(AnsiColor::Black);
     for line in code.to_half_blocks(false).lines() {
-        note(line);
+        note(styled(style, line));
     }
     note(format_args!("  {}", link.url));
     note("");

@@ -14,12 +14,13 @@ use mimir_core::network::RequestTarget;
 use mimir_core::text::visible;
 use mimir_core::{BoxFuture, ToolError};
 use mimir_mcp::{BrowserIdentity, IdentityOptions, StartedIdentity};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use crate::console::WorkspaceConsole;
 use crate::exit::{CommandFailure, CommandResult};
 use crate::output::{STRONG, note, styled, warn};
 use mimir::console_listeners::{ConsoleListeners, ListenerFile};
+use mimir::console_presence::AnnouncedConsole;
 use mimir::live_calls::LiveCallHub;
 use mimir::process_identity::user_name;
 use mimir::setup::HostSetup;
@@ -32,6 +33,8 @@ pub struct ServedConsole {
     server: ConsoleServer,
     router: Router,
     settings: SharedConsoleSettings,
+    /// Makes questions wait for the console.
+    announced: Mutex<Option<AnnouncedConsole>>,
     /// Keeps the tools of this user away from the console.
     _file: ListenerFile,
 }
@@ -98,6 +101,7 @@ impl ServedConsole {
             server,
             router,
             settings,
+            announced: Mutex::new(Some(setup.announce_console()?)),
             _file: file,
         })
     }
@@ -134,6 +138,7 @@ impl ServedConsole {
 
     /// Ends all sessions, so that connections can close.
     pub fn close(&self) {
+        drop(self.announced.lock().take());
         self.server.end_sessions();
     }
 }

@@ -44,12 +44,18 @@ impl StartedCommand {
 
 /// Returns the approver for `--approve`.
 pub fn approver(approve: ApproveMode, started: StartedCommand) -> Arc<dyn Approver> {
-    let absent = |reason| Arc::new(AbsentApprover { reason, started });
+    let absent = |reason, asks_at_console| {
+        Arc::new(AbsentApprover {
+            reason,
+            asks_at_console,
+            started,
+        })
+    };
     match approve {
         ApproveMode::Always => Arc::new(AlwaysApprover),
-        ApproveMode::Never => absent("`--approve never` refuses every question"),
+        ApproveMode::Never => absent("`--approve never` refuses every question", false),
         ApproveMode::Ask if has_person() => Arc::new(TerminalApprover(Mutex::new(()))),
-        ApproveMode::Ask => absent("No terminal is available to ask on"),
+        ApproveMode::Ask => absent("No terminal is available to ask on", true),
     }
 }
 
@@ -86,10 +92,10 @@ impl Approver for RemoteApprover {
         let (command, tool) = (&self.command, &card.tool);
         let remedy = match card.always {
             Some(_) => format!(
-                "This MCP client cannot ask you. Run `{command} {tool}` with the same arguments on a terminal; the answer `always` applies here, too"
+                "This MCP client cannot ask you. Open `mimir console` and repeat the call to answer there, or run `{command} {tool}` with the same arguments on a terminal; the answer `always` applies here, too"
             ),
             None => format!(
-                "This MCP client cannot ask you. Run `{command} {tool}` with the same arguments on a terminal to approve that one call"
+                "This MCP client cannot ask you. Open `mimir console` and repeat the call to answer there, or run `{command} {tool}` with the same arguments on a terminal to approve that one call"
             ),
         };
         Box::pin(std::future::ready(ApprovalAnswer::Unattended { remedy }))
@@ -99,17 +105,22 @@ impl Approver for RemoteApprover {
 /// Refuses the call, because no person can be asked.
 struct AbsentApprover {
     reason: &'static str,
+    /// True if the question could be answered at a console.
+    asks_at_console: bool,
     started: StartedCommand,
 }
 
 impl Approver for AbsentApprover {
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         let reason = self.reason;
-        let remedy = if card.changes.is_empty() {
+        let mut remedy = if card.changes.is_empty() {
             format!("{reason}; {}", self.started.remedy())
         } else {
             format!("{reason}, and a person has to see what has changed")
         };
+        if self.asks_at_console {
+            remedy.push_str(", or open `mimir console` first and answer there");
+        }
         Box::pin(std::future::ready(ApprovalAnswer::Unattended { remedy }))
     }
 }

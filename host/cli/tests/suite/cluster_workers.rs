@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::kit::{self, mimir};
 use crate::serve_http::{Serving, message};
 
+mod console;
 mod settings;
 mod tasks;
 
@@ -59,13 +60,16 @@ impl Deployment {
 
     /// Starts a server with these settings of its user.
     fn serve(&self, settings: &str) -> Serving {
+        self.serve_with(settings, &[])
+    }
+
+    /// Starts a server with these settings of its user, and further options.
+    fn serve_with(&self, settings: &str, options: &[&str]) -> Serving {
         let home = home_in(&self.folder, "front");
         write_settings(&home, settings);
         let url = self.nats.url();
-        let serving = Serving::start(
-            &home,
-            &["--nats", &url, "--pool", "--workspace-name", "main"],
-        );
+        let fixed = ["--nats", &url, "--pool", "--workspace-name", "main"];
+        let serving = Serving::start(&home, &[&fixed, options].concat());
         eventually("the server is ready", || {
             serving.get("/readyz").contains(" 200 ")
         });

@@ -36,6 +36,7 @@ mod config;
 mod console;
 // Login of people at the console of a server.
 mod console_login;
+mod console_questions;
 // Commands in containers, as configured.
 mod containers;
 // Location of stored conversations, and the taint stored with them.

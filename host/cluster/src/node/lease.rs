@@ -106,6 +106,7 @@ pub(crate) struct NodeParts {
     incarnation: Mutex<Arc<NodeIncarnation>>,
     in_flight: AtomicU32,
     draining: AtomicBool,
+    has_console: AtomicBool,
     readiness: Mutex<Option<ReadinessSource>>,
     /// The time at which the lease was renewed last.
     renewed: Mutex<Option<Instant>>,
@@ -131,6 +132,7 @@ impl NodeParts {
             incarnation: Mutex::new(Arc::new(NodeIncarnation::new(None)?)),
             in_flight: AtomicU32::new(0),
             draining: AtomicBool::new(false),
+            has_console: AtomicBool::new(false),
             readiness: Mutex::default(),
             renewed: Mutex::default(),
             recorded: AtomicU64::new(0),
@@ -174,6 +176,7 @@ impl NodeParts {
         let mut entry = NodeEntry::new(id.to_owned(), self.started, &self.description.lock());
         entry.in_flight = self.in_flight.load(Ordering::Relaxed);
         entry.draining = self.draining.load(Ordering::Relaxed);
+        entry.console = self.has_console.load(Ordering::Relaxed);
         entry.ready = is_ready;
         let readiness = self.readiness.lock().clone();
         entry.not_ready = readiness.map_or_else(Vec::new, |reasons| reasons());
@@ -369,6 +372,12 @@ impl ClusterNode {
     /// block.
     pub fn report_readiness(&self, reasons: impl Fn() -> Vec<String> + Send + Sync + 'static) {
         *self.0.parts.readiness.lock() = Some(Arc::new(reasons));
+        self.0.parts.renew.notify_one();
+    }
+
+    /// Sets whether people can answer questions at a console of the node; others see it at once.
+    pub fn set_console(&self, is_open: bool) {
+        self.0.parts.has_console.store(is_open, Ordering::Relaxed);
         self.0.parts.renew.notify_one();
     }
 

@@ -190,6 +190,7 @@ mod tests {
             labels: BTreeMap::new(),
             capacity: 2,
             in_flight: 0,
+            console: false,
             draining: false,
             tools: Some("tools".to_owned()),
             recorded: 0,

@@ -1,0 +1,187 @@
+//! The open consoles of a workspace, at which a person can answer questions.
+//!
+//! Each console has a file in a folder beside the user's settings, and locks it while it runs. The lock ends with the
+//! process, so that a console that has crashed never looks open.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use mimir_core::ToolError;
+use mimir_core::files::{self, LinkPolicy};
+
+use crate::approval_store::user_state_path;
+use crate::cluster::ClusterMembership;
+use crate::file_error::file_error;
+use crate::private_files;
+use crate::setup::HostSetup;
+use crate::user_dirs::UserDirs;
+use crate::workspace::WorkspaceFolder;
+
+/// Maximum number of files that are looked at.
+const MAX_FILES: usize = 64;
+
+/// End of the names of files of open consoles.
+const SUFFIX: &str = "lock";
+
+/// The folder of the open consoles of a workspace.
+#[derive(Debug, Clone)]
+pub struct ConsoleFolder(PathBuf);
+
+/// A console of this process. Dropping it closes the console for other processes.
+#[derive(Debug)]
+pub struct OpenConsole {
+    path: PathBuf,
+    /// Locked while the console is open.
+    _lock: File,
+}
+
+impl ConsoleFolder {
+    /// Returns the folder of a workspace. `None` on platforms without a folder for the user's settings.
+    pub fn find(user_dirs: &UserDirs, workspace: &WorkspaceFolder) -> Option<Self> {
+        user_state_path(user_dirs, workspace, "consoles").map(Self)
+    }
+
+    /// Opens a console. Questions of other processes wait for it from now on.
+    pub fn open(&self) -> Result<OpenConsole, ToolError> {
+        OpenConsole::create(&self.0).map_err(|error| file_error("create", &self.0, &error))
+    }
+
+    /// Returns true if a console is open. Removes the files of those that have crashed.
+    pub fn has_open_console(&self) -> bool {
+        let entries = match std::fs::read_dir(&self.0) {
+            Ok(entries) => entries,
+            Err(error) => {
+                if error.kind() != ErrorKind::NotFound {
+                    tracing::warn!(%error, "the open consoles cannot be read");
+                }
+                return false;
+            }
+        };
+        let paths = entries
+            .take(MAX_FILES)
+            .filter_map(|entry| Some(entry.ok()?.path()));
+        paths
+            .filter(|path| path.extension().is_some_and(|end| end == SUFFIX))
+            .any(|path| match is_locked(&path) {
+                Ok(true) => true,
+                Ok(false) => {
+                    // Another reader may have removed it.
+                    let _ = std::fs::remove_file(&path);
+                    false
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "the file of a console cannot be read");
+                    false
+                }
+            })
+    }
+}
+
+impl OpenConsole {
+    fn create(folder: &Path) -> io::Result<Self> {
+        private_files::private_folder(folder)?;
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(io::Error::other)?;
+        // Processes of containers may have the same id.
+        let random = u64::from_ne_bytes(random);
+        let name = format!("{}-{random:016x}", std::process::id());
+        let path = folder.join(format!("{name}.{SUFFIX}"));
+        // Renamed once it is locked, so that no reader takes it for that of a console that has crashed.
+        let new_path = folder.join(format!("{name}.new"));
+        let lock = files::open_private(&new_path, OpenOptions::new().write(true))?;
+        lock.lock()?;
+        std::fs::rename(&new_path, &path)?;
+        Ok(Self { path, _lock: lock })
+    }
+}
+
+impl Drop for OpenConsole {
+    fn drop(&mut self) {
+        // If it stays, the next reader removes it.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Returns true if a process holds the lock of a file.
+fn is_locked(path: &Path) -> io::Result<bool> {
+    let file = match files::open(path, LinkPolicy::Refuse) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// An announced console of this process. Dropping it closes the console for other processes.
+pub struct AnnouncedConsole(ConsoleAnnouncement);
+
+enum ConsoleAnnouncement {
+    /// For the processes of this machine.
+    Local(#[expect(dead_code, reason = "closes the console when it is dropped")] OpenConsole),
+    /// For all nodes of a cluster.
+    Cluster(Arc<ClusterMembership>),
+}
+
+impl Drop for AnnouncedConsole {
+    fn drop(&mut self) {
+        if let ConsoleAnnouncement::Cluster(cluster) = &self.0 {
+            cluster.node().set_console(false);
+        }
+    }
+}
+
+impl HostSetup {
+    /// Announces a console of this process, so that questions which cannot be asked elsewhere wait for it while the
+    /// returned guard exists. In a cluster, questions of all nodes wait for it.
+    ///
+    /// # Errors
+    /// The file of the console cannot be created, or this platform has no folder for the user's settings.
+    pub fn announce_console(&self) -> Result<AnnouncedConsole, ToolError> {
+        if let Some(cluster) = self.cluster() {
+            cluster.node().set_console(true);
+            return Ok(AnnouncedConsole(ConsoleAnnouncement::Cluster(Arc::clone(
+                cluster,
+            ))));
+        }
+        let folder = ConsoleFolder::find(&self.user_dirs, &self.workspace).ok_or_else(|| {
+            ToolError::unavailable(
+                "this platform has no folder for your own settings; set MIMIR_CONFIG_DIR",
+            )
+        })?;
+        let open = folder.open()?;
+        Ok(AnnouncedConsole(ConsoleAnnouncement::Local(open)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn console_presence_ends_with_the_console_or_its_process() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = ConsoleFolder(temp.path().join("w.consoles"));
+        assert!(!folder.has_open_console(), "no folder");
+        let one = folder.open().unwrap();
+        let two = folder.open().unwrap();
+        assert!(folder.has_open_console());
+        drop(one);
+        assert!(folder.has_open_console(), "one of two is left");
+        drop(two);
+        assert!(!folder.has_open_console());
+        assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 0);
+        // A file that no process has locked, as after a crash; others are ignored.
+        let crashed = folder.0.join("1-0.lock");
+        std::fs::write(&crashed, "").unwrap();
+        std::fs::write(folder.0.join("other"), "").unwrap();
+        std::fs::create_dir(folder.0.join("folder.lock")).unwrap();
+        assert!(!folder.has_open_console());
+        assert!(!crashed.exists());
+    }
+}
