@@ -52,5 +52,5 @@ pub use pool::{LabelRules, PoolOptions, RemoteTools, WorkerPool};
 pub use state::NatsState;
 pub use status::{NodeClock, StreamStatus, live_nodes, open_writers};
 pub use streams::CreatedStream;
-pub use team_bundles::{PublishedBundle, PublishedBundleEntry, TeamBundles};
+pub use team_bundles::{ClusterBundle, ClusterBundleEntry, TeamBundles};
 pub use worker::{CallRunner, CallWorker, PipelineRunner, WorkerLoad};

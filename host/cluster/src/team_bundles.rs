@@ -18,7 +18,7 @@ const ENTRY_VERSION: u32 = 1;
 /// A published bundle of a team.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PublishedBundle {
+pub struct ClusterBundle {
     /// The format version.
     pub format: u32,
     /// The id of the team.
@@ -35,7 +35,7 @@ pub struct PublishedBundle {
     pub checked_at_ms: u64,
 }
 
-impl PublishedBundle {
+impl ClusterBundle {
     /// Creates the entry of a bundle that its publisher has just found in the team's own source.
     pub fn new(org_id: &str, version: u64, envelope: String, by: String, at_ms: u64) -> Self {
         Self {
@@ -82,11 +82,11 @@ impl PublishedBundle {
 
 /// The entry of a team in the shared state.
 #[derive(Debug)]
-pub struct PublishedBundleEntry {
+pub struct ClusterBundleEntry {
     /// The revision, for the next publication.
     pub revision: StateRevision,
     /// The bundle, or why the entry is not valid.
-    pub bundle: Result<PublishedBundle, DeploymentError>,
+    pub bundle: Result<ClusterBundle, DeploymentError>,
 }
 
 /// Access to the published bundles of teams.
@@ -106,23 +106,23 @@ impl TeamBundles {
     pub async fn current(
         &self,
         org_id: &str,
-    ) -> Result<Option<PublishedBundleEntry>, DeploymentError> {
-        let key = PublishedBundle::key(org_id);
+    ) -> Result<Option<ClusterBundleEntry>, DeploymentError> {
+        let key = ClusterBundle::key(org_id);
         let entry = self.state.get(StateArea::Deployment, &key).await?;
-        Ok(entry.map(|entry| PublishedBundleEntry {
+        Ok(entry.map(|entry| ClusterBundleEntry {
             revision: entry.revision,
-            bundle: PublishedBundle::parse(&entry),
+            bundle: ClusterBundle::parse(&entry),
         }))
     }
 
     /// Returns all published bundles that are valid.
-    pub async fn list(&self) -> Result<Vec<PublishedBundle>, DeploymentError> {
+    pub async fn list(&self) -> Result<Vec<ClusterBundle>, DeploymentError> {
         let prefix = StateKey::new([TEAM_KEYS]);
         let entries = self
             .state
             .list(StateArea::Deployment, Some(&prefix))
             .await?;
-        let bundles = entries.iter().map(PublishedBundle::parse);
+        let bundles = entries.iter().map(ClusterBundle::parse);
         Ok(bundles.filter_map(Result::ok).collect())
     }
 
@@ -130,7 +130,7 @@ impl TeamBundles {
     /// changed.
     pub async fn envelope(
         &self,
-        bundle: &PublishedBundle,
+        bundle: &ClusterBundle,
     ) -> Result<Option<Vec<u8>>, DeploymentError> {
         match self.store.get(&bundle.envelope).await {
             Ok(envelope) => Ok(Some(envelope)),
@@ -147,12 +147,12 @@ impl TeamBundles {
     /// Publishes a bundle whose envelope and files are stored. `replaced` is the revision that was read before.
     pub async fn publish(
         &self,
-        bundle: &PublishedBundle,
+        bundle: &ClusterBundle,
         replaced: Option<StateRevision>,
     ) -> Result<StateRevision, DeploymentError> {
         let value = serde_json::to_vec(bundle)
             .map_err(|error| DeploymentError::Invalid(error.to_string()))?;
-        let (area, key) = (StateArea::Deployment, PublishedBundle::key(&bundle.org_id));
+        let (area, key) = (StateArea::Deployment, ClusterBundle::key(&bundle.org_id));
         let revision = match replaced {
             Some(revision) => self.state.update(area, &key, value, revision, None).await?,
             None => self.state.create(area, &key, value, None).await?,
@@ -165,9 +165,9 @@ impl TeamBundles {
 mod tests {
     use super::*;
 
-    fn entry(bundle: &PublishedBundle, key: &str) -> StateEntry {
+    fn entry(bundle: &ClusterBundle, key: &str) -> StateEntry {
         StateEntry {
-            key: PublishedBundle::key(key),
+            key: ClusterBundle::key(key),
             value: serde_json::to_vec(bundle).unwrap(),
             revision: 1,
         }
@@ -175,19 +175,18 @@ mod tests {
 
     #[test]
     fn team_entry_is_read_if_it_is_of_this_format_and_team() {
-        let mut bundle =
-            PublishedBundle::new("acme", 3, "0".repeat(64), "ada on host".to_owned(), 1);
-        let parsed = PublishedBundle::parse(&entry(&bundle, "acme")).unwrap();
+        let mut bundle = ClusterBundle::new("acme", 3, "0".repeat(64), "ada on host".to_owned(), 1);
+        let parsed = ClusterBundle::parse(&entry(&bundle, "acme")).unwrap();
         assert_eq!(parsed, bundle);
-        assert!(PublishedBundle::parse(&entry(&bundle, "other")).is_err());
+        assert!(ClusterBundle::parse(&entry(&bundle, "other")).is_err());
         bundle.format = 2;
-        let error = PublishedBundle::parse(&entry(&bundle, "acme")).unwrap_err();
+        let error = ClusterBundle::parse(&entry(&bundle, "acme")).unwrap_err();
         assert!(error.to_string().contains("update mimir"), "{error}");
         let damaged = StateEntry {
-            key: PublishedBundle::key("acme"),
+            key: ClusterBundle::key("acme"),
             value: b"{}".to_vec(),
             revision: 1,
         };
-        assert!(PublishedBundle::parse(&damaged).is_err());
+        assert!(ClusterBundle::parse(&damaged).is_err());
     }
 }

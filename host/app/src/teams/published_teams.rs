@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 use mimir_cluster::{
-    ClusterConnection, ComponentStore, NatsState, PublishedBundle, TeamBundles, TeamInUse,
+    ClusterBundle, ClusterConnection, ComponentStore, NatsState, TeamBundles, TeamInUse,
 };
 use mimir_core::shared_state::{SharedStateError, SharedStateHandle, StateArea};
 use mimir_core::text::visible;
@@ -42,9 +42,9 @@ impl PublishedTeams {
     }
 
     /// Returns the published bundle of a team. `None` if none is published, or if its entry is not valid.
-    pub(super) fn bundle(&self, org_id: &str) -> Option<PublishedBundle> {
-        let entry = self.mirror.get(&PublishedBundle::key(org_id))?;
-        let bundle = PublishedBundle::parse(&entry);
+    pub(super) fn bundle(&self, org_id: &str) -> Option<ClusterBundle> {
+        let entry = self.mirror.get(&ClusterBundle::key(org_id))?;
+        let bundle = ClusterBundle::parse(&entry);
         bundle
             .inspect_err(|error| tracing::warn!("the published bundle of {org_id}: {error}"))
             .ok()
@@ -91,7 +91,7 @@ impl PublishedTeams {
 }
 
 /// Returns the time at which the publisher has found the bundle in the team's own source; now if its clock is ahead.
-fn time_of_check(published: &PublishedBundle) -> Timestamp {
+fn time_of_check(published: &ClusterBundle) -> Timestamp {
     let since = i64::try_from(published.checked_at_ms).ok();
     let at = since.and_then(|since| Timestamp::from_millisecond(since).ok());
     at.map_or_else(now, |at| at.min(now()))
@@ -184,7 +184,7 @@ impl PublishableBundle {
     }
 
     /// Compares the bundle with the published one. `None` if it is published already, with the same time of its last check.
-    /// What a foreign key has signed does not count as published.
+    /// A bundle that a foreign key has signed does not count as published.
     ///
     /// # Errors
     /// A newer one is published, or the cluster cannot be read.
@@ -239,7 +239,7 @@ impl PublishableBundle {
     async fn proven_version(
         &self,
         bundles: &TeamBundles,
-        published: &PublishedBundle,
+        published: &ClusterBundle,
     ) -> Result<Option<u64>, ToolError> {
         let envelope = bundles.envelope(published).await;
         let Some(envelope) = envelope.map_err(|error| deployment_error(&error))? else {
@@ -294,7 +294,7 @@ impl BundlePublication {
         let envelope = bundles.store_file(envelope).await;
         let envelope = envelope.map_err(|error| failed(&error))?;
         let (org_id, at_ms) = (&membership.org_id, milliseconds(now()));
-        let entry = PublishedBundle::new(org_id, version, envelope, publisher(), at_ms);
+        let entry = ClusterBundle::new(org_id, version, envelope, publisher(), at_ms);
         let entry = entry.checked_at(checked_at_ms);
         let published = bundles.publish(&entry, self.replaced).await;
         published.map_err(|error| failed(&error)).map(drop)

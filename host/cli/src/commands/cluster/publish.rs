@@ -50,7 +50,7 @@ pub(super) async fn run(globals: &GlobalOptions, args: &ClusterPublishArgs) -> C
     let bundles = TeamBundles::new(state, store);
     let mut teams = Vec::new();
     if args.teams && found.is_empty() {
-        let message = "you are not a member of a team, so there is no bundle to publish: `mimir team join` joins one";
+        let message = "the bundle of a team cannot be published without a membership: `mimir team join` joins a team";
         return Err(ToolError::not_found(message).into());
     }
     for bundle in found {
