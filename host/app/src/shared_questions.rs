@@ -30,7 +30,7 @@ mod tests;
 /// Time for which the entry of a question is kept after its end, so that a late answer learns why it does not count.
 const KEPT: Duration = Duration::from_secs(10 * 60);
 
-/// Interval at which a question that no one can be asked here looks whether a console is still open.
+/// Interval at which a waiting question that cannot be asked here checks that a console is still open.
 const CONSOLE_LOOK: Duration = Duration::from_secs(1);
 
 /// Returns true if a person can answer questions at an open console. May read files.

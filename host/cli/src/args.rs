@@ -492,7 +492,7 @@ pub struct UndoArgs {
 /// Answer to approval questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ApproveMode {
-    /// Ask on the terminal; without a terminal, refuse
+    /// Ask on the terminal and at open consoles; without either, refuse
     Ask,
     /// Approve everything that no rule denies
     Always,

@@ -1,4 +1,4 @@
-//! Questions of processes that cannot ask anybody: they wait for a console of the workspace while one is open.
+//! Questions of processes that cannot ask a person: they wait for a console of the workspace while one is open.
 
 use std::fs;
 use std::path::Path;
