@@ -211,7 +211,8 @@ impl ConsoleState {
                     .await
             }
             Request::ToolDetails { name } => {
-                tools::details(&*self.workspace.load().await?, &name).await
+                let workspace = self.workspace.load().await?;
+                tools::details(&workspace, &name).await
             }
             Request::SwitchTool { name, on } => {
                 let by = user.name.clone();

@@ -212,9 +212,10 @@ impl LayerRules {
             scope.join(", "),
         ];
         let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        let text = match parts.is_empty() {
-            true => "all calls".to_owned(),
-            false => parts.join("; "),
+        let text = if parts.is_empty() {
+            "all calls".to_owned()
+        } else {
+            parts.join("; ")
         };
         self.add(key, Some(rule.decision), tools, text);
     }

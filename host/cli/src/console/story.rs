@@ -32,9 +32,10 @@ pub fn call_story(setup: &HostSetup, id: &str, chain: Value) -> Result<Value, To
         let text = std::str::from_utf8(line).unwrap_or_default();
         let is_own = text.contains(id);
         if !is_own && !text.contains("\"parent\":") {
-            return match is_before(text, started) {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
+            return if is_before(text, started) {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
             };
         }
         let Some(entry) = AuditEntry::read(line) else {

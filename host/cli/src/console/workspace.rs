@@ -158,10 +158,9 @@ impl ConsoleWorkspace {
 
     /// Returns the settings, tools and rules of the last request, which may have changed since.
     pub async fn recent(&self) -> Result<Arc<LoadedWorkspace>, ToolError> {
-        let known = match &*self.loaded.lock().await {
-            Some((.., workspace)) => Some(Arc::clone(workspace)),
-            None => None,
-        };
+        let loaded = self.loaded.lock().await;
+        let known = loaded.as_ref().map(|(.., workspace)| Arc::clone(workspace));
+        drop(loaded);
         match known {
             Some(workspace) => Ok(workspace),
             None => self.load().await,
