@@ -27,6 +27,15 @@ await warm.close();
 // Calls that are open when a story fails end with their agent.
 process.on('unhandledRejection', () => {});
 
+/** A story that takes longer hangs. */
+const TIMEOUT_MS = 90_000;
+
+async function inTime(story) {
+  let timer;
+  const late = new Promise((_, reject) => (timer = setTimeout(() => reject(new Error(`not done after ${TIMEOUT_MS / 1_000} s`)), TIMEOUT_MS)));
+  await Promise.race([story, late]).finally(() => clearTimeout(timer));
+}
+
 const browser = await launch();
 let passed = 0;
 const failed = [];
@@ -37,7 +46,7 @@ for (const file of readdirSync(folder).filter((name) => name.endsWith('.story.mj
     if (!title.includes(filter)) continue;
     const start = Date.now();
     try {
-      await story(browser);
+      await inTime(story(browser));
       passed++;
       console.log(`ok    ${title} (${Date.now() - start} ms)`);
     } catch (error) {

@@ -76,7 +76,7 @@ export const stories = {
       workspace.mimir('stop', '--all', '--reason', 'lunch');
       await page.getByRole('alert', { name: 'Stopped' }).getByText('lunch').waitFor();
       await shot(page, 'story-stopped-360');
-      workspace.mimir('start');
+      workspace.mimir('start', '--yes');
       await page.getByRole('alert', { name: 'Stopped' }).waitFor({ state: 'hidden' });
       await closePage(page);
     } finally {
