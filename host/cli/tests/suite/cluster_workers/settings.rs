@@ -11,7 +11,7 @@ use super::{Deployment, SETTINGS, call, eventually, home_in, outcome, text};
 use crate::kit::agent::Agent;
 use crate::kit::scripts::tool;
 use crate::kit::team::Team;
-use crate::kit::{mimir, run};
+use crate::kit::{self, mimir, run};
 
 /// An administrator with a project, and the name of its workspace in the cluster.
 struct Administrator {
@@ -108,6 +108,10 @@ fn team_bundle_counts_on_all_nodes_when_it_is_published() {
     eventually("all nodes use version 2", || uses(2));
     let (code, unchanged) = admin.publish_teams();
     assert_eq!((code, &unchanged["changed"]), (0, &json!(false)));
+    assert_eq!(unchanged["renewed"][0]["version"], 2, "{unchanged}");
+    let late = Administrator::new(&deployment, "late");
+    team.join(&late.home);
+    let second = fs::read(team.folder().join("team.json")).unwrap();
 
     // Someone with the key of an administrator publishes what the team has not signed: nodes refuse it.
     let rogue = Administrator::new(&deployment, "rogue");
@@ -126,13 +130,20 @@ fn team_bundle_counts_on_all_nodes_when_it_is_published() {
     assert!(uses(2));
     let refused = call(&serving, "read_file", read_notes());
     assert_eq!(outcome(&refused)["code"], "POLICY_DENIED", "{refused}");
-    // The team's own older version is not published over a newer one.
-    let (code, older) = admin.publish_teams();
-    assert_eq!(code, 3, "{older}");
-    assert!(older.to_string().contains("has version 9"), "{older}");
+    // Its version 9 does not keep the team from publishing its own, which is older by the number.
+    let (code, again) = admin.publish_teams();
+    assert_eq!(code, 0, "{again}");
+    assert!(again.to_string().contains("has not signed"), "{again}");
+    eventually("no node reports the foreign bundle", || {
+        let reports = admin.reports();
+        let errors = reports
+            .iter()
+            .map(|report| &report["teams"]["acme"]["error"]);
+        errors.into_iter().all(Value::is_null)
+    });
+    assert!(uses(2));
 
     // A rule that a running node cannot apply stops its calls, and the status says why.
-    team.bundle.version = 9;
     team.bundle.settings = "sandbox: {mode: container}\n".to_owned();
     team.publish();
     assert_eq!(admin.publish_teams().0, 0);
@@ -153,6 +164,12 @@ fn team_bundle_counts_on_all_nodes_when_it_is_published() {
         out.contains("needs a restart to use the changes of: sandbox"),
         "{out}{error}"
     );
+
+    // An older version is not published over a newer one, whoever still has it.
+    fs::write(team.folder().join("team.json"), second).unwrap();
+    let (code, older) = late.publish_teams();
+    assert_eq!(code, 3, "{older}");
+    assert!(older.to_string().contains("has version 3"), "{older}");
 }
 
 /// Writes a skill with these instructions, and adds it.
@@ -172,12 +189,26 @@ fn add_skill(admin: &Administrator, instructions: &str) {
     assert_eq!(code, 0, "{added}");
 }
 
+/// Replaces a file, which may be read-only.
+fn replace(path: &Path, text: &str) {
+    fs::remove_file(path).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+/// Returns the path of a file in the copy of the deployment that the first worker uses.
+fn deployed_file(deployment: &Deployment, name: &str) -> PathBuf {
+    let user = kit::config(&home_in(&deployment.folder, "worker1"));
+    let copies = fs::read_dir(user.join("workspaces")).unwrap();
+    let mut files = copies.map(|copy| copy.unwrap().path().join(".mimir").join(name));
+    files.find(|file| file.exists()).unwrap()
+}
+
 #[test]
 #[ignore = "needs nats-server"]
 fn skill_of_a_deployment_is_loaded_on_workers_until_it_is_revoked() {
     let mut deployment = Deployment::start();
     let admin = Administrator::new(&deployment, "admin");
-    fs::write(admin.home.join(".mimir/config.yml"), "profile: full\n").unwrap();
+    fs::write(admin.home.join(".mimir/config.yml"), "profile: fine\n").unwrap();
     add_skill(&admin, "Do it in the first way.");
     admin.publish();
     let _worker = deployment.worker(&[]);
@@ -197,10 +228,25 @@ fn skill_of_a_deployment_is_loaded_on_workers_until_it_is_revoked() {
     eventually("the skill is trusted on the worker", || {
         text(&load()).contains("Its files are in `.mimir/team-skills/forms`")
     });
-    assert!(copy.join("scripts/fill.sh").exists());
-    let script = json!({"command": ".mimir/team-skills/forms/scripts/fill.sh"});
-    let ran = call(&serving, "exec", script);
-    assert!(ran.to_string().contains("filled"), "{ran}");
+    let script = copy.join("scripts/fill.sh");
+    #[cfg(unix)]
+    {
+        let ran = std::process::Command::new(&script).output().unwrap();
+        assert_eq!(ran.stdout, b"filled\n");
+    }
+    let path = json!({"path": ".mimir/team-skills/forms/scripts/fill.sh"});
+    let read = call(&serving, "read_file", path.clone());
+    assert!(text(&read).contains("echo filled"), "{read}");
+    // The files of the copy are those of the deployment, whatever other programs write to them.
+    replace(&script, "echo other\n");
+    let read = call(&serving, "read_file", path);
+    assert!(!text(&read).contains("echo other"), "{read}");
+    let deployed = deployed_file(&deployment, "skills/forms/SKILL.md");
+    let before = fs::read_to_string(&deployed).unwrap();
+    replace(&deployed, &before.replace("first", "other"));
+    let refused = load();
+    assert_eq!(outcome(&refused)["code"], "PERMISSION_DENIED", "{refused}");
+    replace(&deployed, &before);
 
     // Files that differ from the pin are not loaded, whoever publishes them.
     let skill = admin.home.join(".mimir/skills/forms/SKILL.md");
@@ -210,9 +256,7 @@ fn skill_of_a_deployment_is_loaded_on_workers_until_it_is_revoked() {
     let (_, info) = admin.run(&["skills", "info", "forms"]);
     assert_eq!(info["state"], "changed", "{info}");
     admin.publish();
-    eventually("the skill is gone", || {
-        load().to_string().contains("load_skill") && load()["isError"] == true
-    });
+    eventually("the skill is gone", || load()["isError"] != false);
     fs::write(&skill, original).unwrap();
     admin.publish();
     eventually("the skill is back", || text(&load()).contains("first way"));
@@ -220,7 +264,7 @@ fn skill_of_a_deployment_is_loaded_on_workers_until_it_is_revoked() {
     let remove = ["skills", "remove", "forms", "--yes"];
     admin.done(&[&remove[..], &["--workspace-name", "main"]].concat());
     eventually("the skill is revoked on the worker", || {
-        load()["isError"] == true
+        load()["isError"] != false
     });
 }
 
