@@ -125,7 +125,7 @@ impl ConsoleListener {
             }
             ApiRoute::Events => self.open_events(session, &parts.headers),
             ApiRoute::Pair => self.pair(&user),
-            ApiRoute::Export(filter) => Ok(self.export(filter)),
+            ApiRoute::Export(filter) => Ok(self.export(*filter)),
             ApiRoute::Backend(route) => {
                 let body = match parts.method {
                     Method::POST => self.read_body(body).await?,

@@ -37,18 +37,14 @@ pub(crate) enum ApiRoute {
     Logout,
     Events,
     Pair,
-    Export(RecordFilter),
+    Export(Box<RecordFilter>),
     Backend(BackendRoute),
 }
 
 /// A request to the backend, whose body may still be missing.
 #[derive(Debug, PartialEq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one per request, and most are complete"
-)]
 pub(crate) enum BackendRoute {
-    Complete(ConsoleRequest),
+    Complete(Box<ConsoleRequest>),
     StopAll,
     AnswerQuestion { id: String },
     QuestionMatches { id: String },
@@ -88,7 +84,9 @@ pub(crate) fn parse_route(
 fn get_route(segments: &[&str], query: &str) -> Result<Option<ApiRoute>, RequestError> {
     let request = match segments {
         ["events"] => return no_query(query).map(|()| Some(ApiRoute::Events)),
-        ["record", "export"] => return record_filter(query).map(ApiRoute::Export).map(Some),
+        ["record", "export"] => {
+            return record_filter(query).map(|filter| Some(ApiRoute::Export(Box::new(filter))));
+        }
         ["record"] => ConsoleRequest::Record(record_filter(query)?),
         ["record", "charts"] => ConsoleRequest::Charts {
             days: days_of(query)?,
@@ -122,7 +120,7 @@ fn get_route(segments: &[&str], query: &str) -> Result<Option<ApiRoute>, Request
             }
         }
     };
-    Ok(Some(ApiRoute::Backend(BackendRoute::Complete(request))))
+    Ok(Some(ApiRoute::Backend(complete(request))))
 }
 
 fn post_route(segments: &[&str]) -> Result<Option<ApiRoute>, RequestError> {
@@ -130,11 +128,11 @@ fn post_route(segments: &[&str]) -> Result<Option<ApiRoute>, RequestError> {
         ["login"] => return Ok(Some(ApiRoute::Login)),
         ["logout"] => return Ok(Some(ApiRoute::Logout)),
         ["pair"] => return Ok(Some(ApiRoute::Pair)),
-        ["calls", id, "cancel"] => BackendRoute::Complete(ConsoleRequest::CancelCall {
+        ["calls", id, "cancel"] => complete(ConsoleRequest::CancelCall {
             id: (*id).to_owned(),
         }),
         ["stop"] => BackendRoute::StopAll,
-        ["start"] => BackendRoute::Complete(ConsoleRequest::StartAll),
+        ["start"] => complete(ConsoleRequest::StartAll),
         ["questions", id, "answer"] => BackendRoute::AnswerQuestion {
             id: (*id).to_owned(),
         },
@@ -155,9 +153,9 @@ fn post_route(segments: &[&str]) -> Result<Option<ApiRoute>, RequestError> {
                 _ => return Ok(None),
             };
             let name = (*name).to_owned();
-            BackendRoute::Complete(ConsoleRequest::ControlServer { name, action })
+            complete(ConsoleRequest::ControlServer { name, action })
         }
-        ["undo", id] => BackendRoute::Complete(ConsoleRequest::Undo {
+        ["undo", id] => complete(ConsoleRequest::Undo {
             id: (*id).to_owned(),
         }),
         ["policy", "explain"] => BackendRoute::ExplainCall,
@@ -167,6 +165,11 @@ fn post_route(segments: &[&str]) -> Result<Option<ApiRoute>, RequestError> {
         _ => return Ok(None),
     };
     Ok(Some(ApiRoute::Backend(route)))
+}
+
+/// Returns the route of a request without a body.
+fn complete(request: ConsoleRequest) -> BackendRoute {
+    BackendRoute::Complete(Box::new(request))
 }
 
 #[derive(Deserialize)]
@@ -230,7 +233,7 @@ impl BackendRoute {
     /// Completes the request with its body.
     pub(crate) fn with_body(self, body: &[u8]) -> Result<ConsoleRequest, RequestError> {
         Ok(match self {
-            BackendRoute::Complete(request) => request,
+            BackendRoute::Complete(request) => *request,
             BackendRoute::StopAll => {
                 let StopBody { reason } = parse_body(body)?;
                 check_reason(reason.as_deref())?;
@@ -453,10 +456,7 @@ mod tests {
         let route = status(Method::GET, "tools/fetch", "");
         let name = "fetch".to_owned();
         let request = ConsoleRequest::ToolDetails { name };
-        assert_eq!(
-            route,
-            Ok(ApiRoute::Backend(BackendRoute::Complete(request)))
-        );
+        assert_eq!(route, Ok(ApiRoute::Backend(complete(request))));
         for (method, path, expected) in [
             (Method::GET, "stop", StatusCode::METHOD_NOT_ALLOWED),
             (Method::GET, "login", StatusCode::METHOD_NOT_ALLOWED),
@@ -504,9 +504,12 @@ mod tests {
     #[test]
     fn routes_read_record_filters() {
         let query = "tool=a%20b&decision=&before=7&limit=5000&text=%F0%9F%A6%80";
-        let Ok(ApiRoute::Backend(BackendRoute::Complete(ConsoleRequest::Record(filter)))) =
+        let Ok(ApiRoute::Backend(BackendRoute::Complete(request))) =
             status(Method::GET, "record", query)
         else {
+            panic!("not a request");
+        };
+        let ConsoleRequest::Record(filter) = *request else {
             panic!("not a filter");
         };
         let expected = RecordFilter {
