@@ -109,6 +109,10 @@ impl AreaFiles {
         let path = self.path(key);
         private_files::replace(&path, &stored.encode(), FileReaders::Owner)
             .map_err(|error| self.failed(&path, &error))?;
+        // A watch that has read the files between the revision and the value reads them again.
+        if let Err(error) = lock.next_revision() {
+            tracing::debug!(%error, "watches see a change of shared state only with the next one");
+        }
         Ok(revision)
     }
 
@@ -268,4 +272,18 @@ impl AreaLock {
 fn parse_revision(bytes: &[u8]) -> StateRevision {
     let text = std::str::from_utf8(bytes).unwrap_or_default();
     text.trim().parse().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn write_changes_the_last_revision_after_the_value_is_in_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = AreaFiles::new(folder.path(), StateArea::Questions);
+        let written = files.write(&StateKey::new(["a"]), b"1", None, None);
+        // A watch that looked in between has seen `written`, and not the value.
+        assert!(files.last_revision() > written.unwrap());
+    }
 }
