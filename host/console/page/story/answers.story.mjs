@@ -114,6 +114,10 @@ export const stories = {
       const dialog = page.getByRole('dialog');
       await dialog.getByLabel('Arguments as JSON').fill(JSON.stringify({ path: 'notes.txt', pattern: 'beta', replacement: 'epsilon' }));
       await dialog.getByRole('button', { name: 'Run with these arguments' }).click();
+      // The edited call is asked about, too, with its own diff.
+      const edited = page.getByRole('article').filter({ hasText: 'epsilon' });
+      await edited.getByRole('group', { name: /^Changes of/ }).getByText('epsilon').waitFor();
+      await edited.getByRole('button', { name: 'Yes, once' }).and(page.locator(':enabled')).click();
       const result = await reply;
       assert.match(result.text, /epsilon/);
       assert.equal(readFileSync(join(workspace.folder, 'notes.txt'), 'utf8'), 'alpha\nepsilon\n');

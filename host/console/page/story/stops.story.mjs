@@ -60,7 +60,7 @@ export const stories = {
       await go(page, 'record');
       const record = page.getByRole('listbox', { name: /^Record/ });
       await page.getByRole('searchbox', { name: 'Search the record' }).fill('it repeats itself');
-      await eventually(async () => assert.ok((await record.getByRole('option').count()) >= 1));
+      await record.getByRole('option', { name: /it repeats itself/ }).first().waitFor();
       await shot(page, 'story-stop-record');
       await closePage(page);
     } finally {
