@@ -43,7 +43,7 @@ pub use cluster_admin::{
     ClusterCommand, ClusterInitArgs, ClusterPublishArgs, ClusterSetupArgs, ClusterStatusArgs,
 };
 pub use config::ConfigCommand;
-pub use console::ConsoleArgs;
+pub use console::ConsoleCommandArgs;
 pub use keys::{KeysCommand, KeysNewArgs};
 pub use mcp::{AllowedTools, CodingAgent, McpAddArgs, McpCommand, ServerTrust};
 pub use parse::CliParseError;
@@ -319,7 +319,7 @@ Examples:
   mimir console
   mimir console --lan      answer questions on a phone in the same network
   mimir console --no-open  only print the link")]
-    Console(ConsoleArgs),
+    Console(ConsoleCommandArgs),
     /// Show running calls and open questions in the terminal, and answer them with a key
     #[command(after_help = "\
 Shows the calls of all mimir processes of yours on this machine, and the questions of this workspace. \

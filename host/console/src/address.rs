@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use http::header::{CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, HeaderName, Uri};
 
-use crate::response::RequestError;
+use crate::response::ConsoleRequestError;
 
 /// Header that the page sends with each change. Other origins can send it only after a preflight request, which is never
 /// answered.
@@ -65,9 +65,13 @@ impl AddressCheck {
     }
 
     /// Checks that a request was sent to this server by name or address.
-    pub(crate) fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), RequestError> {
+    pub(crate) fn check_host(
+        &self,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<(), ConsoleRequestError> {
         let refusal = || {
-            RequestError::forbidden(
+            ConsoleRequestError::forbidden(
                 "the Host header does not name this console: open it at the address that mimir printed",
             )
         };
@@ -90,7 +94,7 @@ impl AddressCheck {
     }
 
     /// Checks that a request for data comes from the page itself, as far as the browser tells.
-    pub(crate) fn check_reader(&self, headers: &HeaderMap) -> Result<(), RequestError> {
+    pub(crate) fn check_reader(&self, headers: &HeaderMap) -> Result<(), ConsoleRequestError> {
         let site = single_text(headers, &FETCH_SITE)?;
         let has_own_site = matches!(site, None | Some("same-origin" | "none"));
         let origin = single_text(headers, &ORIGIN)?;
@@ -98,29 +102,29 @@ impl AddressCheck {
         if has_own_site && has_own_origin {
             Ok(())
         } else {
-            Err(RequestError::forbidden(
+            Err(ConsoleRequestError::forbidden(
                 "only the console's own page may read this",
             ))
         }
     }
 
     /// Checks that a request that changes something comes from the page itself.
-    pub(crate) fn check_writer(&self, headers: &HeaderMap) -> Result<(), RequestError> {
+    pub(crate) fn check_writer(&self, headers: &HeaderMap) -> Result<(), ConsoleRequestError> {
         self.check_reader(headers)?;
         if !single_text(headers, &ORIGIN)?.is_some_and(|origin| self.is_own_origin(origin)) {
-            return Err(RequestError::forbidden(
+            return Err(ConsoleRequestError::forbidden(
                 "the Origin header must be the address of the console",
             ));
         }
         if single_text(headers, &OWN_HEADER)? != Some("1") {
-            return Err(RequestError::forbidden(
+            return Err(ConsoleRequestError::forbidden(
                 "the header `X-Mimir-Console: 1` is missing",
             ));
         }
         let kind = single_text(headers, &CONTENT_TYPE)?.unwrap_or_default();
         let essence = kind.split(';').next().unwrap_or_default().trim();
         if !essence.eq_ignore_ascii_case("application/json") {
-            return Err(RequestError::new(
+            return Err(ConsoleRequestError::new(
                 http::StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 mimir_core::ToolErrorCode::InvalidInput,
                 "the content type must be application/json",
@@ -138,13 +142,13 @@ impl AddressCheck {
 fn single_text<'a>(
     headers: &'a HeaderMap,
     name: &HeaderName,
-) -> Result<Option<&'a str>, RequestError> {
+) -> Result<Option<&'a str>, ConsoleRequestError> {
     let mut values = headers.get_all(name).iter();
     let value = values.next();
     let value = value.map(|value| value.to_str()).transpose();
     match (value, values.next()) {
         (Ok(value), None) => Ok(value),
-        _ => Err(RequestError::bad_request(format!(
+        _ => Err(ConsoleRequestError::bad_request(format!(
             "the header {name} is repeated or not text"
         ))),
     }

@@ -20,7 +20,8 @@ use crate::address::AddressCheck;
 use crate::page::page_file;
 use crate::request::{ConsoleRequest, RecordFilter};
 use crate::response::{
-    RequestError, add_cookie, content_response, empty_response, json_response, redirect_response,
+    ConsoleRequestError, add_cookie, content_response, empty_response, json_response,
+    redirect_response,
 };
 use crate::routes::{ApiRoute, parse_route};
 use crate::server::{ConsoleResult, ConsoleServer, ListenerKind, milliseconds};
@@ -70,7 +71,7 @@ impl ConsoleListener {
     pub(crate) async fn handle(&self, request: Request) -> Response {
         let (parts, body) = request.into_parts();
         let answered = self.answer(&parts, body).await;
-        answered.unwrap_or_else(RequestError::into_response)
+        answered.unwrap_or_else(ConsoleRequestError::into_response)
     }
 
     async fn answer(&self, parts: &Parts, body: Body) -> ConsoleResult {
@@ -78,7 +79,7 @@ impl ConsoleListener {
         let path = parts.uri.path();
         let Some(rest) = path.strip_prefix(self.base.as_str()) else {
             // The page's addresses are relative to its folder.
-            return redirect_response(&self.base).ok_or_else(RequestError::not_found);
+            return redirect_response(&self.base).ok_or_else(ConsoleRequestError::not_found);
         };
         if let Some(api) = rest.strip_prefix("api/") {
             return self.answer_api(api, parts, body).await;
@@ -89,7 +90,7 @@ impl ConsoleListener {
         if self.kind == ListenerKind::Team && matches!(rest, "login" | "login/callback") {
             return self.answer_login(rest, parts).await;
         }
-        let file = page_file(rest).ok_or_else(RequestError::not_found)?;
+        let file = page_file(rest).ok_or_else(ConsoleRequestError::not_found)?;
         Ok(content_response(file.kind, file.content))
     }
 
@@ -107,16 +108,16 @@ impl ConsoleListener {
         let session = session.filter(|session| self.serves(&session.owner));
         let session = session.ok_or_else(|| self.login_required())?;
         if !session.take_request() {
-            return Err(RequestError::too_many(
+            return Err(ConsoleRequestError::too_many(
                 "this page sends too many requests: wait a second",
             ));
         }
         let user = self.user_of(&session).ok_or_else(|| {
-            RequestError::forbidden("your account has no role at this console any more")
+            ConsoleRequestError::forbidden("your account has no role at this console any more")
         })?;
         match route {
             // Answered above.
-            ApiRoute::Login => Err(RequestError::not_found()),
+            ApiRoute::Login => Err(ConsoleRequestError::not_found()),
             ApiRoute::Logout => {
                 sessions.end(self.cookie_name(), &parts.headers);
                 let mut response = empty_response(StatusCode::NO_CONTENT);
@@ -141,19 +142,20 @@ impl ConsoleListener {
     async fn log_in(&self, headers: &HeaderMap, body: Body) -> ConsoleResult {
         let shared = &self.server.0;
         if !shared.logins.lock().take() {
-            return Err(RequestError::too_many(
+            return Err(ConsoleRequestError::too_many(
                 "too many attempts to log in: wait a second",
             ));
         }
         let body = self.read_body(body).await?;
-        let login: LinkLogin = serde_json::from_slice(&body)
-            .map_err(|_| RequestError::bad_request("expected an object with the text `key`"))?;
+        let login: LinkLogin = serde_json::from_slice(&body).map_err(|_| {
+            ConsoleRequestError::bad_request("expected an object with the text `key`")
+        })?;
         let secret = shared
             .sessions
             .use_link(&login.key, |owner| self.serves(owner))
-            .map_err(|error| RequestError::of_backend(&error, false))?;
+            .map_err(|error| ConsoleRequestError::of_backend(&error, false))?;
         let secret = secret.ok_or_else(|| {
-            RequestError::login_required(
+            ConsoleRequestError::login_required(
                 "this link was used or has expired: get a new one where mimir runs",
                 None,
             )
@@ -171,21 +173,22 @@ impl ConsoleListener {
         let owner = session.owner.clone();
         let may_read = move || role_of(&server, &owner).is_some();
         let body = self.server.0.hub.connect(session, last_id, may_read);
-        let body = body
-            .ok_or_else(|| RequestError::too_many("too many pages are open: close one of them"))?;
+        let body = body.ok_or_else(|| {
+            ConsoleRequestError::too_many("too many pages are open: close one of them")
+        })?;
         Ok(content_response("text/event-stream", body))
     }
 
     fn pair(&self, user: &ConsoleUser) -> ConsoleResult {
         if !user.local || user.role < ConsoleRole::Admin {
-            return Err(RequestError::forbidden(
+            return Err(ConsoleRequestError::forbidden(
                 "devices are paired at the machine on which mimir runs",
             ));
         }
         let (link, code) = self
             .server
             .pairing_link()
-            .map_err(|error| RequestError::of_backend(&error, false))?;
+            .map_err(|error| ConsoleRequestError::of_backend(&error, false))?;
         let rows = code.rows().iter();
         let rows: Vec<Vec<u8>> = rows
             .map(|row| row.iter().map(|dark| u8::from(*dark)).collect())
@@ -212,7 +215,7 @@ impl ConsoleListener {
     ) -> ConsoleResult {
         let needed = request.required_role();
         if user.role < needed {
-            return Err(RequestError::forbidden(format!(
+            return Err(ConsoleRequestError::forbidden(format!(
                 "this needs the role {}, and yours is {}",
                 needed.as_str(),
                 user.role.as_str()
@@ -238,7 +241,8 @@ impl ConsoleListener {
                 "the request takes too long; it may still be carried out",
             )),
         };
-        let mut value = handled.map_err(|error| RequestError::of_backend(&error, is_answer))?;
+        let mut value =
+            handled.map_err(|error| ConsoleRequestError::of_backend(&error, is_answer))?;
         if let (Value::Object(value), Some(state)) = (&mut value, state) {
             value.extend(state);
         }
@@ -260,40 +264,40 @@ impl ConsoleListener {
             .collect()
     }
 
-    async fn read_body(&self, body: Body) -> Result<Bytes, RequestError> {
+    async fn read_body(&self, body: Body) -> Result<Bytes, ConsoleRequestError> {
         let limits = &self.server.0.options.limits;
         let read = axum::body::to_bytes(body, limits.body);
         let read = timeout(limits.request_time, read).await;
         let read = read.map_err(|_| {
             let message = "the body did not arrive in time";
-            RequestError::new(StatusCode::REQUEST_TIMEOUT, ToolErrorCode::Timeout, message)
+            ConsoleRequestError::new(StatusCode::REQUEST_TIMEOUT, ToolErrorCode::Timeout, message)
         })?;
         read.map_err(|error| {
             let is_large = std::error::Error::source(&error)
                 .is_some_and(|cause| cause.is::<http_body_util::LengthLimitError>());
             if is_large {
                 let message = format!("the body is larger than {} bytes", limits.body);
-                RequestError::new(
+                ConsoleRequestError::new(
                     StatusCode::PAYLOAD_TOO_LARGE,
                     ToolErrorCode::LimitExceeded,
                     message,
                 )
             } else {
-                RequestError::bad_request("the body is incomplete")
+                ConsoleRequestError::bad_request("the body is incomplete")
             }
         })
     }
 
-    fn login_required(&self) -> RequestError {
+    fn login_required(&self) -> ConsoleRequestError {
         match self.kind {
             ListenerKind::Team => {
-                RequestError::login_required("log in to see this console", Some("login"))
+                ConsoleRequestError::login_required("log in to see this console", Some("login"))
             }
-            ListenerKind::Local => RequestError::login_required(
+            ListenerKind::Local => ConsoleRequestError::login_required(
                 "this browser is not logged in: open a new link, which mimir prints where it runs",
                 None,
             ),
-            ListenerKind::Lan => RequestError::login_required(
+            ListenerKind::Lan => ConsoleRequestError::login_required(
                 "this device is not paired: scan a new code, which mimir shows where it runs",
                 None,
             ),
@@ -357,9 +361,9 @@ fn role_of(server: &ConsoleServer, owner: &SessionOwner) -> Option<ConsoleRole> 
 }
 
 /// Returns the refusal of a method.
-pub(crate) fn method_not_allowed() -> RequestError {
+pub(crate) fn method_not_allowed() -> ConsoleRequestError {
     let message = "this address does not support this method";
-    RequestError::new(
+    ConsoleRequestError::new(
         StatusCode::METHOD_NOT_ALLOWED,
         ToolErrorCode::InvalidInput,
         message,

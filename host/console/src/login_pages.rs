@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::handler::ConsoleListener;
 use crate::login::{BrowserLogin, StartedLogin};
-use crate::response::{RequestError, add_cookie, redirect_response, text_response};
+use crate::response::{ConsoleRequestError, add_cookie, redirect_response, text_response};
 use crate::server::ConsoleResult;
 use crate::sessions::{SessionOwner, cookie_values, random_secret};
 
@@ -39,9 +39,9 @@ impl ConsoleListener {
     pub(crate) async fn answer_login(&self, page: &str, parts: &Parts) -> ConsoleResult {
         let shared = &self.server.0;
         let login = shared.options.login.as_ref();
-        let login = login.ok_or_else(RequestError::not_found)?;
+        let login = login.ok_or_else(ConsoleRequestError::not_found)?;
         if !shared.logins.lock().take() {
-            return Err(RequestError::too_many(
+            return Err(ConsoleRequestError::too_many(
                 "too many attempts to log in: wait a second",
             ));
         }
@@ -56,13 +56,15 @@ impl ConsoleListener {
         let redirect = self.server.callback_url(&self.base);
         let failed = |error: ToolError| {
             login.record(Err(&error));
-            RequestError::of_backend(&error, false)
+            ConsoleRequestError::of_backend(&error, false)
         };
         let started = login.begin(&redirect).await.map_err(failed)?;
         let browser = random_secret().map_err(failed)?;
         let name = self.step_cookie(started.state());
         let mut response = redirect_response(started.url()).ok_or_else(|| {
-            RequestError::bad_request("the login page of the identity provider has an invalid URL")
+            ConsoleRequestError::bad_request(
+                "the login page of the identity provider has an invalid URL",
+            )
         })?;
         let secure = if self.is_secure { "; Secure" } else { "" };
         let path = if self.is_secure { "/" } else { &self.base };
@@ -79,7 +81,7 @@ impl ConsoleListener {
     async fn complete_login(&self, login: &dyn BrowserLogin, parts: &Parts) -> ConsoleResult {
         let shared = &self.server.0;
         let not_valid = || {
-            RequestError::bad_request(
+            ConsoleRequestError::bad_request(
                 "this login is not valid: it was used or has expired, or it was begun in another browser; open the console again",
             )
         };
@@ -90,7 +92,7 @@ impl ConsoleListener {
         let callback = parts.uri.path_and_query().map_or("", |both| both.as_str());
         let person = started.finish(callback.to_owned()).await.map_err(|error| {
             login.record(Err(&error));
-            RequestError::of_backend(&error, false)
+            ConsoleRequestError::of_backend(&error, false)
         })?;
         let role = login.role_of(&person);
         login.record(Ok((&person, role)));
@@ -101,8 +103,9 @@ impl ConsoleListener {
             ));
         }
         let secret = shared.sessions.begin(SessionOwner::Person(person));
-        let secret = secret.map_err(|error| RequestError::of_backend(&error, false))?;
-        let mut response = redirect_response(&self.base).ok_or_else(RequestError::not_found)?;
+        let secret = secret.map_err(|error| ConsoleRequestError::of_backend(&error, false))?;
+        let mut response =
+            redirect_response(&self.base).ok_or_else(ConsoleRequestError::not_found)?;
         add_cookie(&mut response, &self.session_cookie(&secret));
         Ok(response)
     }

@@ -46,7 +46,7 @@ const SECURITY_HEADERS: [(HeaderName, &str); 9] = [
 
 /// An error response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RequestError {
+pub(crate) struct ConsoleRequestError {
     pub(crate) status: StatusCode,
     pub(crate) code: &'static str,
     pub(crate) message: String,
@@ -54,7 +54,7 @@ pub(crate) struct RequestError {
     pub(crate) login: Option<&'static str>,
 }
 
-impl RequestError {
+impl ConsoleRequestError {
     pub(crate) fn new(status: StatusCode, code: ToolErrorCode, message: impl Into<String>) -> Self {
         Self {
             status,

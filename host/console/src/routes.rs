@@ -10,7 +10,7 @@ use crate::handler::method_not_allowed;
 use crate::request::{
     ConsoleRequest, PolicyEdit, QuestionAnswer, RecordFilter, ServerAction, one_or_many,
 };
-use crate::response::RequestError;
+use crate::response::ConsoleRequestError;
 
 /// Maximum length of an id or name in bytes.
 const MAX_NAME: usize = 256;
@@ -61,7 +61,7 @@ pub(crate) fn parse_route(
     method: &Method,
     path: &str,
     query: &str,
-) -> Result<ApiRoute, RequestError> {
+) -> Result<ApiRoute, ConsoleRequestError> {
     let segments: Vec<String> = path.split('/').map(segment).collect::<Result<_, _>>()?;
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     let route = match *method {
@@ -77,11 +77,11 @@ pub(crate) fn parse_route(
     match (route, other) {
         (Some(route), _) => Ok(route),
         (None, Some(_)) => Err(method_not_allowed()),
-        (None, None) => Err(RequestError::not_found()),
+        (None, None) => Err(ConsoleRequestError::not_found()),
     }
 }
 
-fn get_route(segments: &[&str], query: &str) -> Result<Option<ApiRoute>, RequestError> {
+fn get_route(segments: &[&str], query: &str) -> Result<Option<ApiRoute>, ConsoleRequestError> {
     let request = match segments {
         ["events"] => return no_query(query).map(|()| Some(ApiRoute::Events)),
         ["record", "export"] => {
@@ -123,7 +123,7 @@ fn get_route(segments: &[&str], query: &str) -> Result<Option<ApiRoute>, Request
     Ok(Some(ApiRoute::Backend(complete(request))))
 }
 
-fn post_route(segments: &[&str]) -> Result<Option<ApiRoute>, RequestError> {
+fn post_route(segments: &[&str]) -> Result<Option<ApiRoute>, ConsoleRequestError> {
     let route = match segments {
         ["login"] => return Ok(Some(ApiRoute::Login)),
         ["logout"] => return Ok(Some(ApiRoute::Logout)),
@@ -231,7 +231,7 @@ struct ApplyBody {
 
 impl BackendRoute {
     /// Completes the request with its body.
-    pub(crate) fn with_body(self, body: &[u8]) -> Result<ConsoleRequest, RequestError> {
+    pub(crate) fn with_body(self, body: &[u8]) -> Result<ConsoleRequest, ConsoleRequestError> {
         Ok(match self {
             BackendRoute::Complete(request) => *request,
             BackendRoute::StopAll => {
@@ -296,9 +296,9 @@ impl BackendRoute {
 }
 
 /// Decodes a segment of a path. Segments that have a meaning in file paths are refused, whatever they name.
-fn segment(encoded: &str) -> Result<String, RequestError> {
+fn segment(encoded: &str) -> Result<String, ConsoleRequestError> {
     let decoded = percent_decode_str(encoded).decode_utf8();
-    let decoded = decoded.map_err(|_| RequestError::not_found())?;
+    let decoded = decoded.map_err(|_| ConsoleRequestError::not_found())?;
     let has_meaning = |c: char| c.is_control() || matches!(c, '/' | '\\');
     let is_name = !decoded.is_empty()
         && decoded.len() <= MAX_NAME
@@ -307,43 +307,44 @@ fn segment(encoded: &str) -> Result<String, RequestError> {
     if is_name {
         Ok(decoded.into_owned())
     } else {
-        Err(RequestError::not_found())
+        Err(ConsoleRequestError::not_found())
     }
 }
 
-fn parse_body<T: DeserializeOwned>(body: &[u8]) -> Result<T, RequestError> {
+fn parse_body<T: DeserializeOwned>(body: &[u8]) -> Result<T, ConsoleRequestError> {
     let body = if body.is_empty() { b"{}" } else { body };
-    serde_json::from_slice(body)
-        .map_err(|error| RequestError::bad_request(format!("the body is not valid: {error}")))
+    serde_json::from_slice(body).map_err(|error| {
+        ConsoleRequestError::bad_request(format!("the body is not valid: {error}"))
+    })
 }
 
-fn check_length(what: &str, text: &str, max: usize) -> Result<(), RequestError> {
+fn check_length(what: &str, text: &str, max: usize) -> Result<(), ConsoleRequestError> {
     if text.len() > max {
         let message = format!("`{what}` is longer than {max} bytes");
-        return Err(RequestError::bad_request(message));
+        return Err(ConsoleRequestError::bad_request(message));
     }
     Ok(())
 }
 
-fn check_reason(reason: Option<&str>) -> Result<(), RequestError> {
+fn check_reason(reason: Option<&str>) -> Result<(), ConsoleRequestError> {
     check_length("reason", reason.unwrap_or_default(), MAX_REASON)
 }
 
-fn check_patterns(patterns: Option<&[String]>) -> Result<(), RequestError> {
+fn check_patterns(patterns: Option<&[String]>) -> Result<(), ConsoleRequestError> {
     let patterns = patterns.unwrap_or_default();
     if patterns.len() > MAX_ITEMS {
         let message = format!("`pattern` has more than {MAX_ITEMS} items");
-        return Err(RequestError::bad_request(message));
+        return Err(ConsoleRequestError::bad_request(message));
     }
     patterns
         .iter()
         .try_for_each(|pattern| check_length("pattern", pattern, MAX_CONDITION))
 }
 
-fn check_edit(edit: &PolicyEdit) -> Result<(), RequestError> {
+fn check_edit(edit: &PolicyEdit) -> Result<(), ConsoleRequestError> {
     if edit.changes.is_empty() || edit.changes.len() > MAX_ITEMS {
         let message = format!("an edit has 1 to {MAX_ITEMS} changes");
-        return Err(RequestError::bad_request(message));
+        return Err(ConsoleRequestError::bad_request(message));
     }
     edit.changes
         .iter()
@@ -354,15 +355,15 @@ fn default_days() -> u32 {
     7
 }
 
-fn check_days(days: u32) -> Result<(), RequestError> {
+fn check_days(days: u32) -> Result<(), ConsoleRequestError> {
     if (1..=MAX_DAYS).contains(&days) {
         return Ok(());
     }
     let message = format!("`days` is out of range: expected 1 to {MAX_DAYS}");
-    Err(RequestError::bad_request(message))
+    Err(ConsoleRequestError::bad_request(message))
 }
 
-fn days_of(query: &str) -> Result<u32, RequestError> {
+fn days_of(query: &str) -> Result<u32, ConsoleRequestError> {
     let mut days = default_days();
     for (name, value) in query_pairs(query)? {
         match name.as_str() {
@@ -374,7 +375,7 @@ fn days_of(query: &str) -> Result<u32, RequestError> {
     Ok(days)
 }
 
-fn record_filter(query: &str) -> Result<RecordFilter, RequestError> {
+fn record_filter(query: &str) -> Result<RecordFilter, ConsoleRequestError> {
     let mut filter = RecordFilter {
         limit: MAX_LINES,
         ..RecordFilter::default()
@@ -408,7 +409,7 @@ fn record_filter(query: &str) -> Result<RecordFilter, RequestError> {
     Ok(filter)
 }
 
-fn no_query(query: &str) -> Result<(), RequestError> {
+fn no_query(query: &str) -> Result<(), ConsoleRequestError> {
     match query_pairs(query)?.first() {
         None => Ok(()),
         Some((name, _)) => Err(unknown_parameter(name)),
@@ -416,28 +417,28 @@ fn no_query(query: &str) -> Result<(), RequestError> {
 }
 
 /// Returns the parameters of a query. A repeated one is ambiguous.
-fn query_pairs(query: &str) -> Result<Vec<(String, String)>, RequestError> {
+fn query_pairs(query: &str) -> Result<Vec<(String, String)>, ConsoleRequestError> {
     let mut pairs: Vec<(String, String)> = Vec::new();
     for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
         if pairs.iter().any(|(known, _)| *known == name) {
             let message = format!("the parameter `{name}` is repeated");
-            return Err(RequestError::bad_request(message));
+            return Err(ConsoleRequestError::bad_request(message));
         }
         pairs.push((name.into_owned(), value.into_owned()));
     }
     Ok(pairs)
 }
 
-fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, RequestError> {
+fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, ConsoleRequestError> {
     let message = || format!("`{name}` must be a number");
     value
         .parse()
-        .map_err(|_| RequestError::bad_request(message()))
+        .map_err(|_| ConsoleRequestError::bad_request(message()))
 }
 
-fn unknown_parameter(name: &str) -> RequestError {
+fn unknown_parameter(name: &str) -> ConsoleRequestError {
     let name = mimir_core::text::prefix(name, 100);
-    RequestError::bad_request(format!("unknown parameter `{name}`"))
+    ConsoleRequestError::bad_request(format!("unknown parameter `{name}`"))
 }
 
 #[cfg(test)]

@@ -236,4 +236,4 @@ pub(crate) fn milliseconds(time: SystemTime) -> u64 {
 }
 
 /// A response, or the error that becomes one.
-pub(crate) type ConsoleResult = Result<Response, crate::response::RequestError>;
+pub(crate) type ConsoleResult = Result<Response, crate::response::ConsoleRequestError>;

@@ -8,17 +8,17 @@
 //! [`RunningCalls`] lists the calls that wait or run, and cancels them.
 
 mod live_event;
+mod monitored_call;
 mod report;
-mod running_call;
 mod running_calls;
 
 pub use live_event::{
     LiveCallEnd, LiveCallEvent, LiveCallState, LiveEffect, LiveProcess, LiveStream, StartedCall,
 };
-pub use report::CallReport;
-pub(crate) use running_call::{
-    CallCancelled, CalledTool, ReportedArguments, RunningCall, RunningCallFacts, until_cancelled,
+pub(crate) use monitored_call::{
+    CallCancelled, CalledTool, MonitoredCall, ReportedArguments, RunningCallFacts, until_cancelled,
 };
+pub use report::CallReport;
 pub(crate) use running_calls::CallTracker;
 pub use running_calls::RunningCalls;
 

@@ -6,7 +6,7 @@ use clap::Args;
 
 /// Arguments of `mimir console`.
 #[derive(Debug, PartialEq, Args)]
-pub struct ConsoleArgs {
+pub struct ConsoleCommandArgs {
     /// Listen on this port of 127.0.0.1 [default: a free one]
     #[arg(
         long,

@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-use crate::args::{ConsoleArgs, GlobalOptions};
+use crate::args::{ConsoleCommandArgs, GlobalOptions};
 use crate::commands::interrupt::InterruptListener;
 use crate::console::WorkspaceConsole;
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
@@ -28,7 +28,7 @@ use mimir::setup::HostSetup;
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Serves the console until the process is stopped.
-pub async fn run(globals: &GlobalOptions, args: ConsoleArgs) -> CommandResult {
+pub async fn run(globals: &GlobalOptions, args: ConsoleCommandArgs) -> CommandResult {
     let mut interrupts = InterruptListener::install();
     stderr_queue::detach_stderr();
     let setup = HostSetup::find_with_bundles(globals.workspace.as_deref(), false).await?;
@@ -123,7 +123,7 @@ pub async fn run(globals: &GlobalOptions, args: ConsoleArgs) -> CommandResult {
 /// Prints the links, and opens the first one in a browser.
 fn announce(
     globals: &GlobalOptions,
-    args: &ConsoleArgs,
+    args: &ConsoleCommandArgs,
     server: &ConsoleServer,
     has_lan: bool,
 ) -> CommandResult<()> {
@@ -226,7 +226,7 @@ fn lan_address(named: Option<IpAddr>) -> CommandResult<IpAddr> {
     if is_of_local_network(address) {
         return Ok(address);
     }
-    Err(CommandFailure::usage(&format!(
+    Err(CommandFailure::usage(format!(
         "{address} is not an address of a local network: expected one such as 192.168.1.20, since the page is not encrypted",
     )))
 }

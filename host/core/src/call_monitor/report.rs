@@ -18,21 +18,21 @@ use crate::text;
 use super::live_event::{
     LiveCallEnd, LiveCallEvent, LiveCallState, LiveEffect, LiveProcess, LiveStream, StartedCall,
 };
-use super::running_call::{CalledTool, ReportedArguments, RunningCall};
+use super::monitored_call::{CalledTool, MonitoredCall, ReportedArguments};
 
 /// A step of a running call, whose content is not masked yet. Only [`Self::into_event`] gives access to it.
 pub struct CallReport(ReportContent);
 
 enum ReportContent {
-    Started(Arc<RunningCall>),
+    Started(Arc<MonitoredCall>),
     Decided {
-        call: Arc<RunningCall>,
+        call: Arc<MonitoredCall>,
         evaluation: Box<PolicyEvaluation>,
         state: LiveCallState,
         redactor: Redactor,
     },
     State {
-        call: Arc<RunningCall>,
+        call: Arc<MonitoredCall>,
         decision: Decision,
         rule: Option<String>,
         state: LiveCallState,
@@ -52,7 +52,7 @@ enum ReportContent {
         text: String,
     },
     Finished {
-        call: Arc<RunningCall>,
+        call: Arc<MonitoredCall>,
         at: SystemTime,
         error: Option<(ToolErrorCode, String)>,
         receipt: Box<Receipt>,
@@ -62,13 +62,13 @@ enum ReportContent {
 
 impl CallReport {
     /// Reports a call that has arrived.
-    pub(super) fn started(call: Arc<RunningCall>) -> Self {
+    pub(super) fn started(call: Arc<MonitoredCall>) -> Self {
         Self(ReportContent::Started(call))
     }
 
     /// Reports the decision about a call.
     pub(super) fn decided(
-        call: Arc<RunningCall>,
+        call: Arc<MonitoredCall>,
         evaluation: PolicyEvaluation,
         state: LiveCallState,
         redactor: Redactor,
@@ -82,7 +82,7 @@ impl CallReport {
     }
 
     /// Reports the state of a call about which the rules have decided.
-    pub(super) fn state(call: &Arc<RunningCall>) -> Option<Self> {
+    pub(super) fn state(call: &Arc<MonitoredCall>) -> Option<Self> {
         let (decision, state) = call.decision_and_state();
         let (decision, rule) = decision?;
         Some(Self(ReportContent::State {
@@ -136,7 +136,7 @@ impl CallReport {
     }
 
     /// Reports the outcome of a call.
-    pub(super) fn finished(call: Arc<RunningCall>, outcome: &Outcome) -> Self {
+    pub(super) fn finished(call: Arc<MonitoredCall>, outcome: &Outcome) -> Self {
         let describe = |error: &ToolError| {
             // Longer than it may be shown, because invisible characters become longer.
             let message = text::prefix_bytes(&error.message, LiveCallEvent::MAX_TEXT + 1);
@@ -152,7 +152,7 @@ impl CallReport {
     }
 
     /// Reports a call that ended without an outcome, because its caller has cancelled it.
-    pub(super) fn cancelled(call: Arc<RunningCall>) -> Self {
+    pub(super) fn cancelled(call: Arc<MonitoredCall>) -> Self {
         let message = "the call was cancelled by its caller".to_owned();
         Self(ReportContent::Finished {
             at: call.stopwatch.now(),
@@ -290,7 +290,7 @@ impl CallReport {
     }
 }
 
-fn started_call(call: &RunningCall, process: &LiveProcess) -> StartedCall {
+fn started_call(call: &MonitoredCall, process: &LiveProcess) -> StartedCall {
     let (arguments, arguments_truncated) = shown_arguments(&call.arguments, &call.redactor);
     let (tool, source, location) = match &call.tool {
         CalledTool::Known(tool) => (

@@ -12,14 +12,14 @@ use crate::decision::{Decision, PolicyEvaluation};
 use crate::outcome::Outcome;
 use crate::redact::Redactor;
 
-use super::running_call::RunningCall;
+use super::monitored_call::MonitoredCall;
 use super::{CallMonitor, CallReport, LiveCallState, LiveEffect};
 
 /// The calls of a pipeline and its views that wait or run.
 #[derive(Default)]
 pub struct RunningCalls {
     monitor: OnceLock<Arc<dyn CallMonitor>>,
-    calls: Mutex<HashMap<RequestId, Arc<RunningCall>>>,
+    calls: Mutex<HashMap<RequestId, Arc<MonitoredCall>>>,
 }
 
 impl RunningCalls {
@@ -115,7 +115,7 @@ const FILES_MAX: usize = 50;
 /// Marks a call as waiting for a person until it is dropped.
 pub(crate) struct WaitingGuard<'a> {
     calls: &'a RunningCalls,
-    call: Option<Arc<RunningCall>>,
+    call: Option<Arc<MonitoredCall>>,
 }
 
 impl WaitingGuard<'_> {
@@ -141,7 +141,7 @@ impl Drop for WaitingGuard<'_> {
 /// Registers a call while it waits or runs, and reports its steps while a console watches.
 pub(crate) struct CallTracker {
     calls: Arc<RunningCalls>,
-    registered: OnceLock<Arc<RunningCall>>,
+    registered: OnceLock<Arc<MonitoredCall>>,
     is_finished: bool,
 }
 
@@ -160,7 +160,7 @@ impl CallTracker {
     }
 
     /// Registers the call, unless it is registered already.
-    pub(crate) fn register(&self, describe: impl FnOnce() -> RunningCall) -> &Arc<RunningCall> {
+    pub(crate) fn register(&self, describe: impl FnOnce() -> MonitoredCall) -> &Arc<MonitoredCall> {
         self.registered.get_or_init(|| {
             let call = Arc::new(describe());
             let mut calls = self.calls.calls.lock();
@@ -175,7 +175,7 @@ impl CallTracker {
     }
 
     /// Returns the call, if it is registered.
-    pub(crate) fn registered(&self) -> Option<&Arc<RunningCall>> {
+    pub(crate) fn registered(&self) -> Option<&Arc<MonitoredCall>> {
         self.registered.get()
     }
 

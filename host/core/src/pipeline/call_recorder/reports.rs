@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::call::{Call, CallObserver, RequestId};
 use crate::call_monitor::{
-    CallReport, CallTracker, CalledTool, LiveEffect, ReportedArguments, RunningCall,
+    CallReport, CallTracker, CalledTool, LiveEffect, MonitoredCall, ReportedArguments,
     RunningCallFacts, RunningCalls,
 };
 use crate::client_name::ClientName;
@@ -94,7 +94,7 @@ impl CallReporter {
         id: &RequestId,
         tool: CalledTool,
         arguments: ReportedArguments,
-    ) -> RunningCall {
+    ) -> MonitoredCall {
         let event = &recorder.event;
         let facts = RunningCallFacts {
             id: id.clone(),
@@ -107,7 +107,7 @@ impl CallReporter {
             arguments_size: usize::try_from(event.bytes_in.unwrap_or_default())
                 .unwrap_or(usize::MAX),
         };
-        RunningCall::new(
+        MonitoredCall::new(
             facts,
             event.time,
             recorder.stopwatch.clone(),
@@ -140,16 +140,22 @@ impl EffectReport {
 
 impl CallRecorder {
     /// Registers the call, so that a person can cancel it, and reports it if a console watches.
-    pub(in crate::pipeline) fn register(&self, arguments: &Arc<Value>) -> Option<Arc<RunningCall>> {
+    pub(in crate::pipeline) fn register(
+        &self,
+        arguments: &Arc<Value>,
+    ) -> Option<Arc<MonitoredCall>> {
         self.register_with(|| Arc::clone(arguments))
     }
 
     /// Registers a call whose arguments are only copied if they can be shown.
-    pub(in crate::pipeline) fn register_copy(&self, arguments: &Value) -> Option<Arc<RunningCall>> {
+    pub(in crate::pipeline) fn register_copy(
+        &self,
+        arguments: &Value,
+    ) -> Option<Arc<MonitoredCall>> {
         self.register_with(|| Arc::new(arguments.clone()))
     }
 
-    fn register_with(&self, arguments: impl FnOnce() -> Arc<Value>) -> Option<Arc<RunningCall>> {
+    fn register_with(&self, arguments: impl FnOnce() -> Arc<Value>) -> Option<Arc<MonitoredCall>> {
         let reporter = self.reporter.as_ref()?;
         if let Some(call) = reporter.tracker.registered() {
             return Some(Arc::clone(call));

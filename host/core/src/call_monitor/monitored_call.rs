@@ -20,7 +20,7 @@ use crate::tool::Tool;
 use super::live_event::LiveCallState;
 
 /// A call that waits or runs. Contains the unmasked arguments.
-pub(crate) struct RunningCall {
+pub(crate) struct MonitoredCall {
     pub(crate) id: RequestId,
     pub(crate) at: SystemTime,
     pub(crate) session: String,
@@ -65,7 +65,7 @@ struct CallStatus {
     waker: Option<Waker>,
 }
 
-/// The facts with which a [`RunningCall`] is created.
+/// The facts with which a [`MonitoredCall`] is created.
 pub(crate) struct RunningCallFacts {
     pub(crate) id: RequestId,
     pub(crate) session: String,
@@ -77,7 +77,7 @@ pub(crate) struct RunningCallFacts {
     pub(crate) arguments_size: usize,
 }
 
-impl RunningCall {
+impl MonitoredCall {
     /// Creates a call that arrived at `at`.
     pub(crate) fn new(
         facts: RunningCallFacts,
@@ -201,10 +201,10 @@ pub(crate) struct CallCancelled;
 /// Runs `work` until a person cancels the call. `register` is called only if the work does not complete at once. It
 /// returns `None` for calls that cannot be cancelled.
 pub(crate) async fn until_cancelled<F: Future>(
-    register: impl Fn() -> Option<Arc<RunningCall>>,
+    register: impl Fn() -> Option<Arc<MonitoredCall>>,
     mut work: Pin<&mut F>,
 ) -> Result<F::Output, CallCancelled> {
-    let mut registered: Option<Option<Arc<RunningCall>>> = None;
+    let mut registered: Option<Option<Arc<MonitoredCall>>> = None;
     std::future::poll_fn(move |context: &mut Context<'_>| {
         // Checked before the work: the work must not go on after the order.
         if let Some(Some(call)) = &registered
