@@ -1,5 +1,5 @@
 /** Small parts: tags, tabs, messages, tables, icons. */
-import { html, useRef } from '../base/html.js';
+import { html, useEffect, useRef } from '../base/html.js';
 import { oneLine } from '../base/format.js';
 import { Name } from './text.js';
 
@@ -44,6 +44,10 @@ export const Loading = ({ what }) => html`<p class="loading faint" role="status"
  */
 export function Tabs({ label, tabs, selected, onSelect }) {
   const list = useRef(null);
+  // On a phone, not all tabs fit.
+  useEffect(() => {
+    list.current.querySelector('[aria-selected=true]')?.scrollIntoView({ block: 'nearest' });
+  }, [selected]);
   const move = (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step) return;

@@ -1,7 +1,7 @@
 /** Grants that were not used, and rules that would replace approvals. */
 import { html, useState } from '../base/html.js';
 import { useLoad } from '../base/api.js';
-import { day, plural } from '../base/format.js';
+import { day, moment, plural } from '../base/format.js';
 import { Empty } from '../parts/controls.js';
 import { Dialog } from '../parts/dialog.js';
 import { LoadState } from '../parts/split.js';
@@ -17,7 +17,7 @@ export function LeastPrivilege() {
   return html`
     <section class="narrow-page wide">
       <${LoadState} load=${load} what="the grants" />
-      ${data && !unused.length && !rules.length && html`<${Empty} title="Nothing to tidy">All grants were used in the last 30 days, and no rule would replace approvals.<//>`}
+      ${data && !unused.length && !rules.length && html`<${Empty} title="Nothing to tidy">All grants were used${data.recordBegins ? ` since ${moment(data.recordBegins)}` : ''}; no rule would replace approvals.<//>`}
       ${unused.length > 0 &&
       html`
         <h2>Not used in 30 days</h2>

@@ -34,7 +34,9 @@ export function QuestionCard({ question, onDone, canAnswer, position, onStep }) 
     }
   };
   const why = useRef(null);
-  const cause = card.reasons?.find(({ decision }) => decision === 'ask');
+  // What strangers may have caused says more than a tool's own default.
+  const asks = (card.reasons ?? []).filter(({ decision }) => decision === 'ask');
+  const cause = asks.find(({ layer }) => layer === 'taint') ?? asks[0];
   const calls = (card.caller ?? '').split(' → ').filter(Boolean);
   return html`
     <article class="card" aria-labelledby=${`title-${id}`}>

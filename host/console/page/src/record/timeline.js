@@ -103,6 +103,7 @@ const EVENT = {
   revoke: 'revoked',
   effect: 'effect',
   'config-change': 'settings',
+  'console-login': 'login',
   'secret-set': 'secret set',
   'secret-removed': 'secret gone',
   undo: 'undo',
