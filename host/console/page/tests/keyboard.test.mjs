@@ -89,8 +89,11 @@ export const tests = {
       await page.keyboard.press('Escape');
       await page.getByRole('dialog').waitFor({ state: 'hidden' });
       assert.equal(fixture.posts.length, 0);
-      await page.keyboard.press('c');
-      await page.getByRole('dialog', { name: 'Cancel this call?' }).waitFor();
+      // The dialog is gone before the page knows that it was closed.
+      await eventually(async () => {
+        await page.keyboard.press('c');
+        await page.getByRole('dialog', { name: 'Cancel this call?' }).waitFor({ timeout: 500 });
+      });
       await page.keyboard.press('Enter');
       await eventually(() => assert.match(fixture.posts[0]?.path ?? '', /^calls\/.+\/cancel$/));
       await page.getByText('cancelled', { exact: true }).first().waitFor();
