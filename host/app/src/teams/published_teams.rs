@@ -273,6 +273,11 @@ impl BundlePublication {
         self.bundle.version
     }
 
+    /// Returns true if no bundle of the team was ever published in this cluster.
+    pub fn is_first(&self) -> bool {
+        self.replaced.is_none()
+    }
+
     /// Stores the files, and publishes the bundle to all nodes.
     ///
     /// # Errors

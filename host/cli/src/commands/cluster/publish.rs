@@ -54,7 +54,18 @@ pub(super) async fn run(globals: &GlobalOptions, args: &ClusterPublishArgs) -> C
         return Err(ToolError::not_found(message).into());
     }
     for bundle in found {
-        teams.extend(bundle.compare(&bundles).await?);
+        let Some(team) = bundle.compare(&bundles).await? else {
+            continue;
+        };
+        // All keys of a cluster can read a bundle, so that a person confirms its first publication.
+        if args.yes && !args.teams && team.is_first() {
+            note(format_args!(
+                "the bundle of the team {} is not in this cluster yet, and was not published; `mimir cluster publish --teams` publishes it",
+                visible(team.org_id())
+            ));
+        } else {
+            teams.push(team);
+        }
     }
     let workspace = if args.teams {
         None

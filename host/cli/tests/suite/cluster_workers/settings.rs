@@ -83,7 +83,12 @@ fn team_bundle_counts_on_all_nodes_when_it_is_published() {
     let mut team = Team::new("");
     team.publish();
     team.join(&admin.home);
-    assert_eq!(admin.publish_teams().0, 0);
+    // Only `--teams` gives a bundle to the cluster for the first time without a question.
+    let workspace = ["cluster", "publish", "--workspace-name", "other", "--yes"];
+    let workspace = admin.done(&workspace);
+    assert_eq!(workspace["teams"], Value::Null, "{workspace}");
+    let (code, first) = admin.publish_teams();
+    assert_eq!((code, &first["teams"][0]["version"]), (0, &json!(1)));
     // The nodes get the bundle from the cluster only, the first time at their start.
     let block = membership(&team);
     let _worker = deployment.worker_with(&format!("{SETTINGS}{block}"), &[]);
