@@ -225,7 +225,7 @@ fn config_get_shows_layers_and_set_edits_files() {
     let output = get("limits.fuel");
     assert_eq!(
         (&output["value"], &output["from"]),
-        (&1_200_000_000_000_u64.into(), &"default".into())
+        (&3_000_000_000_000_u64.into(), &"default".into())
     );
     assert_eq!(get("limits.callsPerMinute")["value"], Value::Null);
     let (_, out, _) = run(home.path(), &["config", "get", "limits"]);
