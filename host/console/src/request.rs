@@ -163,7 +163,6 @@ impl ConsoleRequest {
             | ConsoleRequest::Policy
             | ConsoleRequest::ExplainCall { .. }
             | ConsoleRequest::WhatIf { .. }
-            | ConsoleRequest::ProposeEdit { .. }
             | ConsoleRequest::LeastPrivilege => ConsoleRole::Viewer,
             ConsoleRequest::AnswerQuestion { .. } | ConsoleRequest::CancelCall { .. } => {
                 ConsoleRole::Approver
@@ -174,6 +173,8 @@ impl ConsoleRequest {
             | ConsoleRequest::TrustTool { .. }
             | ConsoleRequest::ControlServer { .. }
             | ConsoleRequest::Undo { .. }
+            // The difference shows lines of the settings file, which may have passwords.
+            | ConsoleRequest::ProposeEdit { .. }
             | ConsoleRequest::ApplyEdit { .. } => ConsoleRole::Admin,
         }
     }

@@ -10,6 +10,7 @@ use crate::client::{Reply, TEST_TIMEOUT, read_until, request, send, with_cookie}
 use crate::console::{TestConsole, TestLogin, log_in_with};
 
 const ANSWER: &str = r#"{"fingerprint":"f1","answer":"once"}"#;
+const PROPOSAL: &str = r#"{"edit":{"file":"user","changes":[{"key":"a","value":1}]}}"#;
 const EDIT: &str = r#"{"edit":{"file":"user","changes":[{"key":"a","value":1}]},"digest":"d"}"#;
 
 fn login() -> Arc<TestLogin> {
@@ -62,6 +63,7 @@ async fn console_viewers_cannot_answer_and_approvers_cannot_edit() {
     for (path, body, roles) in [
         ("questions/q1/answer", ANSWER, [403, 200]),
         ("calls/c1/cancel", "", [403, 204]),
+        ("policy/propose", PROPOSAL, [403, 403]),
         ("policy/apply", EDIT, [403, 403]),
         ("tools/t/switch", r#"{"on":true}"#, [403, 403]),
         ("tools/t/trust", r#"{"digest":"d"}"#, [403, 403]),
@@ -86,7 +88,8 @@ async fn console_viewers_cannot_answer_and_approvers_cannot_edit() {
     let forbidden = console.requests().into_iter().find(|request| {
         matches!(
             request,
-            ConsoleRequest::ApplyEdit { .. }
+            ConsoleRequest::ProposeEdit { .. }
+                | ConsoleRequest::ApplyEdit { .. }
                 | ConsoleRequest::StopAll { .. }
                 | ConsoleRequest::Undo { .. }
         )
