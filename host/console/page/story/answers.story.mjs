@@ -47,7 +47,7 @@ export const stories = {
       await shot(page, 'story-record');
 
       // Undo takes the change back.
-      await story.getByRole('link', { name: 'Show and undo its change' }).click();
+      await story.getByRole('link', { name: 'Show its change' }).click();
       const change = page.getByRole('region', { name: 'Change', exact: true });
       await change.getByText('new line').waitFor();
       await shot(page, 'story-undo');

@@ -15,7 +15,7 @@ export const tests = {
       await story.getByText('hash chain intact').waitFor();
       await story.getByText('A person answered: once').waitFor();
       await story.getByText('example.com is not in the list').waitFor();
-      await story.getByRole('link', { name: 'Show and undo its change' }).click();
+      await story.getByRole('link', { name: 'Show its change' }).click();
       const change = page.getByRole('region', { name: 'Change', exact: true });
       await change.getByText('let timeout = 30;').waitFor();
       await change.getByRole('button', { name: 'Undo…' }).click();

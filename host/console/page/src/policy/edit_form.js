@@ -8,7 +8,7 @@ export function readValue(text) {
   try {
     return { value: JSON.parse(text) };
   } catch (error) {
-    return { fault: `Not valid JSON: ${error.message}. Texts are written in quotes.` };
+    return { fault: `Not valid JSON: ${error.message}. Write texts in quotes.` };
   }
 }
 

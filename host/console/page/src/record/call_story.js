@@ -41,10 +41,10 @@ export function CallStory({ id, onClose }) {
               `,
             )}
           </ol>
-          ${data.undo && html`<p><a class="button" href=${href('tools', ['undo', data.undo.id ?? ''])}>Show and undo its change</a></p>`}
+          ${data.undo && html`<p><a class="button" href=${href('tools', ['undo', data.undo.id ?? ''])}>Show its change</a></p>`}
           <h3>Why it was decided so</h3>
           <${Explanation} explanation=${data.explanation ?? entry ?? {}} />
-          <p><a href=${href('policy', ['explain'], { tool: entry?.tool })}>Test such a call against the rules of now</a>, or ask <a href=${href('record', ['what-if'], { tool: entry?.tool })}>what if a rule were different</a>.</p>
+          <p><a href=${href('policy', ['explain'], { tool: entry?.tool })}>Test such a call now</a>, or ask <a href=${href('record', ['what-if'], { tool: entry?.tool })}>what if a rule were different</a>.</p>
           ${entry && html`<h3>Facts</h3><${EntryFacts} entry=${entry} />`}
           ${data.nested?.length > 0 && html`<h3>Calls that it made</h3><ul class="names">${data.nested.slice(0, 100).map((nested) => html`<li key=${nested}><a href=${href('record', ['call', nested])}><${Name} text=${nested} /></a></li>`)}</ul>`}
           <details><summary>Its lines in the record</summary><${Framed} text=${(data.entries ?? []).map((line) => JSON.stringify(line, null, 2)).join('\n')} label="Lines" /></details>
@@ -59,7 +59,7 @@ function Explanation({ explanation: { decision, reasons, rule, answer, arguments
   return html`
     <p>${decision ? html`Decision: <${Decision} decision=${decision} />` : 'No decision is on record.'}${rule && html`, by the rule <${Name} text=${rule} max=${200} />`}</p>
     ${answer && html`<p><${Name} text=${answer} max=${200} /></p>`}
-    ${!argumentsRecorded && html`<p class="faint small">Its arguments are not on record: the settings say whether arguments are recorded.</p>`}
+    ${!argumentsRecorded && html`<p class="faint small">Its arguments are not on record (audit.logArgs).</p>`}
   `;
 }
 

@@ -35,6 +35,7 @@ export function Charts() {
             ([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value >= 100_000 ? short(value) : count(value)}</dd></div>`,
           )}
         </dl>
+        <p><a href=${href('record', [], { text: '_DENIED', since: buckets[0].start })}>Show refused calls</a></p>
         <div class="chart-grid">
           <${BarChart}
             title="Calls"
@@ -110,7 +111,7 @@ function Strangers({ rows }) {
             <li key=${callId}>
               <a href=${href('record', ['call', callId])}><${Name} text=${tool} strong /></a> read <${Name} text=${origin} max=${120} />
               <ul>${ledTo.slice(0, 20).map((next) => html`<li key=${next.callId}>then <a href=${href('record', ['call', next.callId])}><${Name} text=${next.tool} strong /></a> <${Decision} decision=${next.decision} /></li>`)}</ul>
-              ${!ledTo.length && html`<span class="faint">and nothing else was called after it.</span>`}
+              ${!ledTo.length && html`<span class="faint">and decided no later call.</span>`}
             </li>
           `,
         )}

@@ -42,10 +42,10 @@ export function WhatIfResult({ result: { isBusy, error, data } }) {
   if (isBusy) return html`<${Loading} what="the evaluation" />`;
   if (error) return html`<${ErrorText} error=${error} />`;
   if (!data) return null;
-  const { checked, from, unjudged, changes = [] } = data;
+  const { checked, from, unjudged = 0, changes = [] } = data;
   return html`
     <div role="status">
-      <p>${plural(checked, 'call')} since ${day(from)}: ${changes.length ? `${count(changes.reduce((all, change) => all + change.count, 0))} would have been decided differently.` : 'all would have been decided as they were.'}${unjudged ? ` ${count(unjudged)} could not be judged, because their arguments are not on record.` : ''}</p>
+      <p>${plural(checked, 'call')} since ${day(from)}. ${unjudged > 0 && `${count(unjudged)} could not be judged: arguments are not on record (audit.logArgs). `}${unjudged < checked && `${count(changes.reduce((all, change) => all + change.count, 0))} of ${count(checked - unjudged)} would have been decided differently.`}</p>
       ${changes.map(
         ({ before, after, count: number, examples = [] }, index) => html`
           <section key=${index} class="change">

@@ -37,7 +37,7 @@ export function StopDialog({ onClose }) {
     <${Dialog} title="Stop all calls?" onClose=${onClose} tone="bad">
       <p>
         ${active.length ? `${active.join(' and ')} will be cancelled. ` : 'No call runs now. '}
-        New calls in all your workspaces are refused until a person starts it again. Changes that calls have made stay.
+        New calls in all your workspaces are refused until you allow them again. Changes already made stay.
       </p>
       <form onSubmit=${stop}>
         <label>Reason <span class="faint">(optional; callers see it, and it is recorded)</span>

@@ -67,8 +67,7 @@ function UndoDetail({ id, onClose }) {
         ${data &&
         html`
           <p class="faint small">${moment(data.time)}${data.summary && html`, <${Name} text=${data.summary} max=${200} />`}</p>
-          <h3>What the call changed${data.undone ? '' : '; undo takes it back'}</h3>
-          <${Diff} files=${data.diff} />
+          ${!data.undone && html`<h3>What undo takes back</h3><${Diff} files=${data.diff} />`}
           ${data.unrecorded && html`<p class="message warn">Some changes of this call were not recorded, and cannot be undone: <${Name} text=${data.unrecorded.why ?? ''} max=${300} /></p>`}
         `}
       ${isAsking &&
