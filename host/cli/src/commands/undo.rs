@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
 use mimir_audit::AuditLog;
-use mimir_core::audit::{AuditEvent, EventKind};
+use mimir_core::audit::{AuditEvent, AuditSink, EventKind};
 use mimir_core::{CallContext, ToolError, ToolErrorCode};
 
 use crate::args::{GlobalOptions, UndoArgs};
@@ -46,6 +46,7 @@ pub fn run(globals: &GlobalOptions, args: &UndoArgs) -> CommandResult {
     if args.id.is_none() && !args.yes && age.is_none_or(|age| age > MAX_AGE) {
         return Err(too_old(record, age).into());
     }
+    check_recordable(&*setup.audit())?;
     let logged = is_logged(record, &AuditLog::at(setup.workspace.audit())).unwrap_or(false);
     if args.id.is_none() && !logged {
         return Err(unlogged(record).into());
@@ -70,11 +71,7 @@ pub fn restore_recorded(
     by: Option<&str>,
 ) -> Result<Vec<RestoredPath>, ToolError> {
     let audit = setup.audit();
-    audit.ready().map_err(|error| {
-        ToolError::unavailable(format!(
-            "nothing was taken back, because the undo could not be recorded: {error}"
-        ))
-    })?;
+    check_recordable(&*audit)?;
     let backups = UndoStore::for_workspace(&setup.workspace);
     let mut event = undo_event(record);
     if let Some(by) = by {
@@ -89,6 +86,15 @@ pub fn restore_recorded(
         warn(error);
     }
     restored
+}
+
+/// Fails if an undo cannot be recorded.
+fn check_recordable(audit: &dyn AuditSink) -> Result<(), ToolError> {
+    audit.ready().map_err(|error| {
+        ToolError::unavailable(format!(
+            "nothing was taken back, because the undo could not be recorded: {error}"
+        ))
+    })
 }
 
 /// Creates the audit event of an undo, with the id of the undone call and a new session.
