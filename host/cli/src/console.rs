@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use futures::stream::{self, BoxStream, StreamExt as _};
 use mimir_console::{
-    ConsoleBackend, ConsoleEvents, ConsoleRequest, ConsoleUser, QuestionAnswer, RecordFilter,
-    ServerAction,
+    ConsoleBackend, ConsoleEvents, ConsoleRequest, ConsoleUser, QuestionAnswer, QuestionAnswerKind,
+    RecordFilter, ServerAction,
 };
 use mimir_core::{AuditEvent, BoxFuture, ToolError};
 use parking_lot::Mutex;
@@ -57,6 +57,9 @@ const CHAIN_AGE: Duration = Duration::from_secs(30);
 /// Maximum number of requests at a time that read much of the log.
 const LOG_READERS: usize = 2;
 
+/// Maximum number of exports at a time. Each holds a thread until its client has read everything.
+const EXPORTS: usize = 4;
+
 /// Number of exported lines that are read ahead of a slow client.
 const EXPORT_LINES: usize = 64;
 
@@ -71,6 +74,7 @@ struct ConsoleState {
     previews: PreviewCache,
     cluster: Option<Arc<ClusterMembership>>,
     log_readers: Semaphore,
+    exports: Semaphore,
     chain: Mutex<Option<(Instant, Value)>>,
     usage: tools::UsageCache,
 }
@@ -99,6 +103,7 @@ impl WorkspaceConsole {
             previews: PreviewCache::default(),
             cluster,
             log_readers: Semaphore::new(LOG_READERS),
+            exports: Semaphore::new(EXPORTS),
             chain: Mutex::default(),
             usage: tools::UsageCache::default(),
         })))
@@ -122,6 +127,10 @@ impl ConsoleBackend for WorkspaceConsole {
         let (send, receive) = mpsc::channel(EXPORT_LINES);
         let state = Arc::clone(&self.0);
         tokio::spawn(async move {
+            let _permit = tokio::select! {
+                permit = state.exports.acquire() => permit,
+                () = send.closed() => return,
+            };
             let setup = match state.workspace.setup().await {
                 Ok(setup) => setup,
                 Err(error) => {
@@ -333,9 +342,36 @@ impl ConsoleState {
         id: &str,
         answer: QuestionAnswer,
     ) -> Result<Value, ToolError> {
+        // Edited arguments are asked about again.
+        let is_approval = !matches!(
+            answer.answer,
+            QuestionAnswerKind::Edit | QuestionAnswerKind::No
+        );
+        if is_approval {
+            self.check_preview(id).await?;
+        }
         let event = questions::answer_question(&self.questions, user, id, answer).await?;
         self.record_event(&event).await;
         Ok(json!({ "counted": true }))
+    }
+
+    /// Fails if the change that a person has seen is not the one that the call would make now.
+    async fn check_preview(&self, id: &str) -> Result<(), ToolError> {
+        if self.previews.get(id).flatten().is_none() {
+            return Ok(());
+        }
+        let question = self.questions.find(id).await?;
+        let Ok(workspace) = self.workspace.load().await else {
+            return Ok(());
+        };
+        if !self.questions.takes_answer(&question).await
+            || self.previews.is_current(&workspace, &question).await
+        {
+            return Ok(());
+        }
+        Err(ToolError::unavailable(
+            "a file has changed since the difference was shown, so the answer does not count; look at the difference again",
+        ))
     }
 
     async fn control_server(

@@ -155,6 +155,8 @@ async fn watch_questions(state: &Arc<ConsoleState>, send: &EventSender) -> Resul
                     if !state.questions.takes_answer(&question).await {
                         open.remove(&question.id);
                         send_end(send, &question.id, "expired", None).await?;
+                    } else if state.previews.take_replaced(&question.id) {
+                        send_question(state, send, &question).await?;
                     }
                 }
             }

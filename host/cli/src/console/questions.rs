@@ -1,6 +1,6 @@
 //! Open questions, and answers to them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -28,16 +28,20 @@ const PREVIEWS_MAX: usize = 200;
 
 /// The previews of open questions, by the id of the question.
 #[derive(Default)]
-pub struct PreviewCache(Mutex<HashMap<String, Option<Value>>>);
+pub struct PreviewCache {
+    previews: Mutex<HashMap<String, Option<Value>>>,
+    /// The questions whose preview was replaced, and that pages have to show again.
+    replaced: Mutex<HashSet<String>>,
+}
 
 impl PreviewCache {
     /// Returns the preview of a question. `None` if it was not computed yet.
     pub fn get(&self, id: &str) -> Option<Option<Value>> {
-        self.0.lock().get(id).cloned()
+        self.previews.lock().get(id).cloned()
     }
 
     fn insert(&self, id: &str, preview: Option<Value>) {
-        let mut previews = self.0.lock();
+        let mut previews = self.previews.lock();
         if previews.len() >= PREVIEWS_MAX {
             previews.clear();
         }
@@ -54,6 +58,30 @@ impl PreviewCache {
         let has_preview = preview.is_some();
         self.insert(&question.id, preview);
         has_preview
+    }
+
+    /// Computes the preview of a question again, if it has one. Returns false if it is another one now, because files have
+    /// changed since; then it replaces the old one.
+    pub async fn is_current(&self, workspace: &LoadedWorkspace, question: &SharedQuestion) -> bool {
+        let Some(Some(shown)) = self.get(&question.id) else {
+            return true;
+        };
+        let preview = preview(workspace, question).await;
+        if preview.as_ref() == Some(&shown) {
+            return true;
+        }
+        self.insert(&question.id, preview);
+        let mut replaced = self.replaced.lock();
+        if replaced.len() >= PREVIEWS_MAX {
+            replaced.clear();
+        }
+        replaced.insert(question.id.clone());
+        false
+    }
+
+    /// Returns true once after the preview of a question was replaced.
+    pub fn take_replaced(&self, id: &str) -> bool {
+        self.replaced.lock().remove(id)
     }
 }
 

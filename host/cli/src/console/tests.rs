@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use mimir_console::{ConsoleRole, PolicyChange, PolicyEdit, PolicyEditFile, QuestionAnswerKind};
+use mimir_console::{ConsoleRole, PolicyChange, PolicyEdit, PolicyEditFile};
 use mimir_core::approval::{ApprovalAnswer, Approver, Card};
 use mimir_core::{Call, CallContext, Pipeline, ToolErrorCode};
 
@@ -426,4 +426,61 @@ async fn console_lists_have_the_tools_servers_and_sessions() {
         console.try_get(unknown).await.unwrap_err().code,
         ToolErrorCode::NotFound
     );
+}
+
+#[tokio::test]
+async fn console_exports_wait_for_each_other() {
+    let fixture = ConsoleFixture::new();
+    let console = WorkspaceConsole(Arc::clone(&fixture.state));
+    let limit = u32::try_from(EXPORTS).unwrap();
+    let others = fixture.state.exports.acquire_many(limit).await;
+    let mut waiting = console.export_record(RecordFilter::default());
+    let first = tokio::time::timeout(Duration::from_millis(50), waiting.next());
+    assert!(first.await.is_err(), "too many exports at a time");
+    drop(others);
+    // There is no log yet, so that the export ends without a line.
+    let rest: Vec<_> = waiting.collect().await;
+    assert!(rest.iter().all(Result::is_ok), "{rest:?}");
+    // A client that is gone leaves no export behind.
+    drop(console.export_record(RecordFilter::default()));
+    let all = fixture.state.exports.acquire_many(limit).await;
+    assert!(all.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn console_answer_does_not_count_after_the_file_has_changed() {
+    let console = ConsoleFixture::new();
+    let file = console.root().join("a.txt");
+    std::fs::write(&file, "one\n").unwrap();
+    let pipeline = console.pipeline().await;
+    let arguments = json!({"path": "a.txt", "pattern": "\n", "replacement": "\nend\n"});
+    let calling = tokio::spawn(async move { pipeline.call(call("edit_file", arguments)).await });
+    let mut events = WorkspaceConsole(Arc::clone(&console.state)).events();
+    let question = console.wait_for_question().await;
+    let mut texts = Vec::new();
+    for content in ["one", "other"] {
+        // Each page shows the question with the change that the call would make now.
+        loop {
+            let event = events.next().await.unwrap();
+            if event.kind == mimir_console::ConsoleEventKind::Question
+                && event.data.contains(&format!("\"text\":\"{content}\""))
+            {
+                break;
+            }
+        }
+        if content == "one" {
+            std::fs::write(&file, "other\n").unwrap();
+            let stale = console.answer(&question, answer_to(&question, QuestionAnswerKind::Once));
+            let error = stale.await.unwrap_err();
+            assert_eq!(error.code, ToolErrorCode::Unavailable);
+            texts.push(error.message);
+        }
+    }
+    assert!(
+        texts[0].contains("look at the difference again"),
+        "{texts:?}"
+    );
+    let counted = console.answer(&question, answer_to(&question, QuestionAnswerKind::Once));
+    assert_eq!(counted.await.unwrap()["counted"], true);
+    assert!(calling.await.unwrap().is_ok());
 }
