@@ -59,8 +59,8 @@ pub trait RequestAuthorizer: Send + Sync {
         request: OutboundRequest<'a>,
     ) -> BoxFuture<'a, Result<RequestPermit, ToolError>>;
 
-    /// Returns headers to add to a hop to this target, just before it is sent. Headers that the request has already are
-    /// left as they are, and a redirect does not carry the added ones on.
+    /// Returns headers to add to a hop to this target, just before it is sent. They belong together: none is added if
+    /// the request has one of them already. A redirect does not carry the added ones on.
     fn hop_headers(&self, _: &RequestTarget) -> Vec<(HeaderName, HeaderValue)> {
         Vec::new()
     }

@@ -237,8 +237,10 @@ impl HttpClient {
         if let Err(error) = check_verdict(verdict, permit) {
             return Err(self.explain_refusal(&target, &method, error).await);
         }
-        for (name, value) in self.authorizer.hop_headers(&target) {
-            headers.entry(name).or_insert(value);
+        let added = self.authorizer.hop_headers(&target);
+        // The headers belong together: the state of one trace does not go with the parent of another.
+        if added.iter().all(|(name, _)| !headers.contains_key(name)) {
+            headers.extend(added);
         }
         let swapped = match &self.swap {
             Some(swap) => SwappedSecrets::insert_into(&**swap, target.origin(), &mut headers),
