@@ -21,7 +21,7 @@ const VALUE_EXTENSION: &str = "value";
 const LOCK_NAME: &str = "revision.lock";
 
 /// Maximum time to wait for another process that changes the area.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Time between two attempts to lock.
 const LOCK_INTERVAL: Duration = Duration::from_millis(2);
