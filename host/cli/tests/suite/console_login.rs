@@ -238,6 +238,13 @@ fn console_login_gives_the_roles_of_the_settings() {
         (401, &json!("login"))
     );
     assert_eq!(send(serving.address, "GET", "/console/", &[], "").0, 200);
+    let (_, begun) = send(serving.address, "GET", "/console/login", &[], "");
+    let authorize = location_in(&begun);
+    // The provider knows mimir by `clientId` of the settings.
+    assert!(
+        authorize.contains("client_id=console-client"),
+        "{authorize}"
+    );
     for (claims, role, name) in [
         (json!({"sub": "u1", "groups": ["staff"]}), "viewer", "u1"),
         (
