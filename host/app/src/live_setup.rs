@@ -57,6 +57,8 @@ pub struct LiveSetup {
     first_deployment: Option<BoxFuture<'static, WorkspaceFolder>>,
     /// Number of times that the folder of the settings has changed.
     deployments: usize,
+    /// True if the next check creates a snapshot even if no watched file has changed.
+    is_outdated: bool,
     /// True once all components in the tools folder have been described.
     described: watch::Sender<bool>,
 }
@@ -120,6 +122,7 @@ impl LiveSetup {
             server_query: None,
             first_deployment: None,
             deployments: 0,
+            is_outdated: false,
             described: watch::Sender::new(false),
             setup,
         })
@@ -218,7 +221,7 @@ impl LiveSetup {
                         None => std::future::pending().await,
                     }
                 };
-                let (mut deployed, mut settles) = (None, false);
+                let (mut deployed, mut settles, mut is_published) = (None, false, false);
                 tokio::select! {
                     // The watcher must scan the folder before `load` reads it, or changes in between would be missed.
                     biased;
@@ -232,7 +235,7 @@ impl LiveSetup {
                     // So are grants and revocations in the cluster.
                     () = grants_changed => {}
                     workspace = first_deployment => deployed = Some(workspace),
-                    () = published => settles = true,
+                    () = published => (settles, is_published) = (true, true),
                     () = freshness.wait_for_request() => settles = true,
                     () = tokio::time::sleep(interval) => {}
                 }
@@ -241,6 +244,8 @@ impl LiveSetup {
                     self.use_deployment(workspace);
                     settles = true;
                 }
+                // Skills are not among the files that are checked for changes.
+                self.is_outdated |= is_published;
                 if settles {
                     // A publication, or a call that waits for it, counts at once.
                     change = self.wait_until_settled().await;
@@ -303,7 +308,7 @@ impl LiveSetup {
         tools: Option<LoadedTools>,
     ) -> Vec<SetupUpdate> {
         let mut updates = Vec::new();
-        let mut differs = tools.is_some();
+        let mut differs = tools.is_some() || std::mem::take(&mut self.is_outdated);
         let servers = self.setup.servers.servers().changes();
         differs |= std::mem::replace(&mut self.servers, servers) != servers;
         let grants = shared_grants(&self.setup);

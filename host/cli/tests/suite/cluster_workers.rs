@@ -174,7 +174,12 @@ fn call(serving: &Serving, tool: &str, arguments: Value) -> Value {
         ("mcp-name", tool),
     ];
     let answer = serving.post(&headers, &message(1, "tools/call", params));
-    answer.message(1)["result"].clone()
+    let answer = answer.message(1);
+    // A tool that the server does not offer is a protocol error.
+    match answer.get("result") {
+        Some(result) => result.clone(),
+        None => answer,
+    }
 }
 
 fn text(result: &Value) -> &str {

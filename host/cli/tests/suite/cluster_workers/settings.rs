@@ -84,6 +84,7 @@ fn team_bundle_counts_on_all_nodes_when_it_is_published() {
     team.publish();
     team.join(&admin.home);
     // Only `--teams` gives a bundle to the cluster for the first time without a question.
+    fs::write(admin.home.join(".mimir/config.yml"), "profile: fine\n").unwrap();
     let workspace = ["cluster", "publish", "--workspace-name", "other", "--yes"];
     let workspace = admin.done(&workspace);
     assert_eq!(workspace["teams"], Value::Null, "{workspace}");
