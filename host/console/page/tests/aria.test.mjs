@@ -21,6 +21,7 @@ function stable(snapshot) {
     .replace(/\b\d\d:\d\d(:\d\d)?\b/g, 'TIME')
     .replace(/just now|\d+ (s|min|h|days) ago/g, 'AGO')
     .replace(/\b(\d+ min \d+|[\d.]+) (s|ms|min)\b/g, 'DURATION')
+    .replace(/(?<=DATET)\d\d%3A\d\d%3A[\d.]+/g, 'TIME')
     .replace(/\b0?1a2295[\w-]+/g, 'CALL')
     .split('\n')
     .filter((line) => !/^\s*- (treeitem|option) /.test(line) || ++rows <= ROWS)
