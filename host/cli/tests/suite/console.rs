@@ -1,4 +1,5 @@
 //! `mimir console`: the link, and tools that try to reach it.
+#![cfg(target_os = "linux")]
 
 use std::fs;
 use std::io::{Read as _, Write as _};

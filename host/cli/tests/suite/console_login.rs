@@ -1,4 +1,5 @@
 //! Login of people at the console of `mimir serve --issuer --console`.
+#![cfg(target_os = "linux")]
 
 use std::collections::HashMap;
 use std::fs;

@@ -1,4 +1,5 @@
 //! Questions of processes that cannot ask a person: they wait for a console of the workspace while one is open.
+#![cfg(target_os = "linux")]
 
 use std::fs;
 use std::path::Path;
