@@ -8,6 +8,7 @@ pub mod browser;
 mod call_watcher;
 mod compile_progress;
 mod line_printer;
+pub mod list_screen;
 mod prompt_wait;
 mod step_progress;
 

@@ -13,6 +13,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::state::{CallRow, CallScreen, RowKey};
+use crate::terminal::list_screen::{colour_style, draw_frame, row_line, scrolled_to, visible_page};
 use crate::terminal::render_card;
 
 /// Prefix of every line with text from a tool, so that it cannot look like a line of mimir.
@@ -24,24 +25,9 @@ const WHO_WIDTH: usize = 10;
 
 /// Draws the whole screen.
 pub fn draw_calls(frame: &mut Frame<'_>, screen: &mut CallScreen) {
-    let area = frame.area();
-    if area.height == 0 {
+    let width = frame.area().width;
+    let Some(body) = draw_frame(frame, title(screen), footer(screen, width)) else {
         return;
-    }
-    let row = |at: u16| Rect {
-        y: area.y + at,
-        height: 1,
-        ..area
-    };
-    frame.render_widget(Paragraph::new(title(screen)), row(0));
-    if area.height > 1 {
-        let last = row(area.height - 1);
-        frame.render_widget(Paragraph::new(footer(screen, area.width)), last);
-    }
-    let body = Rect {
-        y: area.y + 1,
-        height: area.height.saturating_sub(2),
-        ..area
     };
     screen.height = usize::from(body.height);
     let lines = if screen.page.is_some() {
@@ -100,9 +86,7 @@ fn footer(screen: &CallScreen, width: u16) -> Line<'static> {
 fn list_lines(screen: &mut CallScreen, body: Rect) -> Vec<Line<'static>> {
     let height = usize::from(body.height);
     let selected = screen.selected_line();
-    // Scroll only as far as needed to keep the selected line visible.
-    let first = (selected + 1).saturating_sub(height);
-    screen.top = screen.top.clamp(first, selected.max(first));
+    screen.top = scrolled_to(selected, screen.top, height);
     let styles = CallStyles::find();
     let width = usize::from(body.width);
     let questions = screen
@@ -115,7 +99,10 @@ fn list_lines(screen: &mut CallScreen, body: Rect) -> Vec<Line<'static>> {
         .enumerate()
         .skip(screen.top)
         .take(height)
-        .map(|(at, parts)| row_line(parts, at == selected, width))
+        .map(|(at, (mark, style, rest))| {
+            let rest = mimir_core::text::prefix(&rest, width).to_owned();
+            row_line(mark, style, rest, at == selected)
+        })
         .collect();
     if lines.is_empty() {
         return vec![Line::raw(
@@ -127,21 +114,6 @@ fn list_lines(screen: &mut CallScreen, body: Rect) -> Vec<Line<'static>> {
 
 /// The parts of a line in the list: the mark with its style, and the rest.
 type LineParts = (&'static str, Style, String);
-
-fn row_line((mark, mut style, rest): LineParts, is_selected: bool, width: usize) -> Line<'static> {
-    let mut text = Style::new();
-    if is_selected {
-        style = style.add_modifier(Modifier::REVERSED);
-        text = text.add_modifier(Modifier::REVERSED);
-    }
-    let pointer = if is_selected { "> " } else { "  " };
-    let rest = mimir_core::text::prefix(&rest, width).to_owned();
-    Line::from(vec![
-        Span::styled(pointer, text),
-        Span::styled(mark, style),
-        Span::styled(rest, text),
-    ])
-}
 
 fn question_line(question: &SharedQuestion, styles: CallStyles) -> LineParts {
     let left = question.expires_at.duration_since(Timestamp::now());
@@ -226,9 +198,7 @@ fn page_lines(screen: &mut CallScreen, body: Rect) -> Vec<Line<'static>> {
     let Some(page) = &mut screen.page else {
         return Vec::new();
     };
-    page.top = page.top.min(lines.len().saturating_sub(height));
-    let visible = lines.into_iter().skip(page.top).take(height);
-    visible.map(Line::raw).collect()
+    visible_page(lines, &mut page.top, height)
 }
 
 /// The card of a question. Styles are removed, because the screen has its own.
@@ -376,18 +346,10 @@ struct CallStyles {
 
 impl CallStyles {
     fn find() -> Self {
-        let is_plain = std::env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty());
-        let in_colour = |colour| {
-            if is_plain {
-                Style::new()
-            } else {
-                Style::new().fg(colour)
-            }
-        };
         Self {
-            question: in_colour(Color::Yellow),
-            running: in_colour(Color::Green),
-            failed: in_colour(Color::Red),
+            question: colour_style(Color::Yellow),
+            running: colour_style(Color::Green),
+            failed: colour_style(Color::Red),
         }
     }
 }

@@ -5,6 +5,8 @@ use mimir_core::RequestId;
 use mimir_core::approval::ApprovalAnswer;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
+use crate::terminal::list_screen::movement;
+
 use super::state::CallScreen;
 
 /// Action of a key that needs more than the state of the screen.
@@ -67,7 +69,7 @@ fn handle_list_key(screen: &mut CallScreen, code: KeyCode) -> ScreenAction {
         KeyCode::Char('q') | KeyCode::Esc => return ScreenAction::Leave,
         KeyCode::Enter | KeyCode::Right => screen.open_page(),
         code => {
-            if let Some(by) = movement(screen, code) {
+            if let Some(by) = movement(code, screen.height) {
                 screen.move_selection(by);
             }
         }
@@ -79,27 +81,12 @@ fn handle_page_key(screen: &mut CallScreen, code: KeyCode) {
     match code {
         KeyCode::Char('q') | KeyCode::Esc | KeyCode::Enter | KeyCode::Left => screen.close_page(),
         code => {
-            let by = movement(screen, code);
+            let by = movement(code, screen.height);
             if let (Some(by), Some(page)) = (by, &mut screen.page) {
                 page.top = page.top.saturating_add_signed(by);
             }
         }
     }
-}
-
-/// Returns the number of lines that a key moves by; `None` if it is not a movement key.
-fn movement(screen: &CallScreen, code: KeyCode) -> Option<isize> {
-    let page = screen.height.saturating_sub(1).max(1).cast_signed();
-    Some(match code {
-        KeyCode::Up | KeyCode::Char('k') => -1,
-        KeyCode::Down | KeyCode::Char('j') => 1,
-        KeyCode::PageUp => -page,
-        KeyCode::PageDown => page,
-        // Larger than any list, and small enough that sums do not overflow.
-        KeyCode::Home | KeyCode::Char('g') => isize::MIN / 4,
-        KeyCode::End | KeyCode::Char('G') => isize::MAX / 4,
-        _ => return None,
-    })
 }
 
 fn cancel(screen: &mut CallScreen) -> ScreenAction {

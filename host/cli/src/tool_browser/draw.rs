@@ -6,6 +6,8 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
+use crate::terminal::list_screen::{colour_style, draw_frame, row_line, scrolled_to, visible_page};
+
 use super::list::{BrowserItem, ToolBrowser, ToolPage};
 
 /// Minimum widths of the screen from which a line shows the cost, the badge, and the description.
@@ -18,25 +20,10 @@ const NAME_WIDTH: usize = 24;
 
 /// Draws the whole screen.
 pub fn draw_browser(frame: &mut Frame<'_>, browser: &mut ToolBrowser) {
-    let area = frame.area();
     let style = BrowserStyles::find();
-    let row = |at: u16| Rect {
-        y: area.y + at,
-        height: 1,
-        ..area
-    };
-    if area.height == 0 {
+    let width = frame.area().width;
+    let Some(body) = draw_frame(frame, title(browser), footer(browser, width)) else {
         return;
-    }
-    frame.render_widget(Paragraph::new(title(browser)), row(0));
-    if area.height > 1 {
-        let last = row(area.height - 1);
-        frame.render_widget(Paragraph::new(footer(browser, area.width)), last);
-    }
-    let body = Rect {
-        y: area.y + 1,
-        height: area.height.saturating_sub(2),
-        ..area
     };
     browser.height = usize::from(body.height);
     let lines = match &mut browser.page {
@@ -90,9 +77,7 @@ pub(super) fn list_lines(
     styles: BrowserStyles,
 ) -> Vec<Line<'static>> {
     let height = usize::from(body.height);
-    // Scroll only as far as needed to keep the selected tool visible.
-    let first = (browser.selected + 1).saturating_sub(height);
-    browser.top = browser.top.clamp(first, browser.selected.max(first));
+    browser.top = scrolled_to(browser.selected, browser.top, height);
     if browser.shown.is_empty() {
         return vec![Line::raw("  (none)")];
     }
@@ -109,7 +94,7 @@ pub(super) fn list_lines(
 }
 
 fn line(item: &BrowserItem, selected: bool, width: u16, styles: BrowserStyles) -> Line<'static> {
-    let (mark, mut style) = match (item.enabled, item.listed) {
+    let (mark, style) = match (item.enabled, item.listed) {
         (true, true) => ("✓", styles.on),
         // Callable, but not shown to models under this profile.
         (true, false) => ("·", Style::new()),
@@ -138,17 +123,7 @@ fn line(item: &BrowserItem, selected: bool, width: u16, styles: BrowserStyles) -
         rest.push_str("  ");
         rest.push_str(&item.about);
     }
-    let mut text = Style::new();
-    if selected {
-        style = style.add_modifier(Modifier::REVERSED);
-        text = text.add_modifier(Modifier::REVERSED);
-    }
-    let pointer = if selected { "> " } else { "  " };
-    Line::from(vec![
-        Span::styled(pointer, text),
-        Span::styled(mark, style),
-        Span::styled(rest, text),
-    ])
+    row_line(mark, style, rest, selected)
 }
 
 fn tokens(item: &BrowserItem) -> String {
@@ -174,9 +149,7 @@ fn page_lines(page: &mut ToolPage, body: Rect) -> Vec<Line<'static>> {
         .iter()
         .flat_map(|line| wrap(line, width))
         .collect();
-    page.top = page.top.min(lines.len().saturating_sub(height));
-    let visible = lines.into_iter().skip(page.top).take(height);
-    visible.map(Line::raw).collect()
+    visible_page(lines, &mut page.top, height)
 }
 
 /// Splits a line into parts of at most `width` columns, between words if possible.
@@ -213,14 +186,9 @@ pub(super) struct BrowserStyles {
 
 impl BrowserStyles {
     pub(super) fn find() -> Self {
-        let plain = std::env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty());
-        let in_colour = |colour| match plain {
-            true => Style::new(),
-            false => Style::new().fg(colour),
-        };
         Self {
-            on: in_colour(Color::Green),
-            off: in_colour(Color::Red),
+            on: colour_style(Color::Green),
+            off: colour_style(Color::Red),
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
+use crate::terminal::list_screen::movement;
+
 use super::list::ToolBrowser;
 
 /// Action of a key that needs more than the state of the browser.
@@ -45,7 +47,7 @@ pub fn handle_key(browser: &mut ToolBrowser, key: KeyEvent) -> BrowserAction {
         KeyCode::Enter | KeyCode::Right => return BrowserAction::Read,
         KeyCode::Char('/') => browser.typing = true,
         code => {
-            if let Some(by) = movement(browser, code) {
+            if let Some(by) = movement(code, browser.height) {
                 browser.move_selection(by);
             }
         }
@@ -53,27 +55,12 @@ pub fn handle_key(browser: &mut ToolBrowser, key: KeyEvent) -> BrowserAction {
     BrowserAction::Nothing
 }
 
-/// Returns the number of lines that a key moves by; `None` if it is not a movement key.
-fn movement(browser: &ToolBrowser, code: KeyCode) -> Option<isize> {
-    let page = browser.height.saturating_sub(1).max(1).cast_signed();
-    Some(match code {
-        KeyCode::Up | KeyCode::Char('k') => -1,
-        KeyCode::Down | KeyCode::Char('j') => 1,
-        KeyCode::PageUp => -page,
-        KeyCode::PageDown => page,
-        // Larger than any list, and small enough that sums do not overflow.
-        KeyCode::Home | KeyCode::Char('g') => isize::MIN / 4,
-        KeyCode::End | KeyCode::Char('G') => isize::MAX / 4,
-        _ => return None,
-    })
-}
-
 fn handle_page_key(browser: &mut ToolBrowser, code: KeyCode) -> BrowserAction {
     match code {
         KeyCode::Char('q') | KeyCode::Esc | KeyCode::Enter | KeyCode::Left => browser.page = None,
         KeyCode::Char(' ') => return BrowserAction::Switch,
         code => {
-            let by = movement(browser, code);
+            let by = movement(code, browser.height);
             if let (Some(by), Some(page)) = (by, &mut browser.page) {
                 page.top = page.top.saturating_add_signed(by);
             }
