@@ -16,7 +16,7 @@ pub use live_event::{
     LiveCallEnd, LiveCallEvent, LiveCallState, LiveEffect, LiveProcess, LiveStream, StartedCall,
 };
 pub(crate) use monitored_call::{
-    CallCancelled, CalledTool, MonitoredCall, ReportedArguments, RunningCallFacts, until_cancelled,
+    CallCancelled, CallFacts, CalledTool, MonitoredCall, ReportedArguments, until_cancelled,
 };
 pub use report::CallReport;
 pub(crate) use running_calls::CallTracker;

@@ -21,16 +21,8 @@ use super::live_event::LiveCallState;
 
 /// A call that waits or runs. Contains the unmasked arguments.
 pub(crate) struct MonitoredCall {
-    pub(crate) id: RequestId,
+    pub(crate) facts: CallFacts,
     pub(crate) at: SystemTime,
-    pub(crate) session: String,
-    pub(crate) user: Option<String>,
-    pub(crate) client: Option<ClientName>,
-    pub(crate) tool: CalledTool,
-    pub(crate) parent: Option<RequestId>,
-    pub(crate) arguments: ReportedArguments,
-    /// The size of the arguments in bytes.
-    pub(crate) arguments_size: usize,
     pub(crate) redactor: Redactor,
     pub(crate) trace: Option<String>,
     pub(crate) stopwatch: Stopwatch,
@@ -65,8 +57,8 @@ struct CallStatus {
     waker: Option<Waker>,
 }
 
-/// The facts with which a [`MonitoredCall`] is created.
-pub(crate) struct RunningCallFacts {
+/// The facts about a call that do not change.
+pub(crate) struct CallFacts {
     pub(crate) id: RequestId,
     pub(crate) session: String,
     pub(crate) user: Option<String>,
@@ -74,38 +66,22 @@ pub(crate) struct RunningCallFacts {
     pub(crate) tool: CalledTool,
     pub(crate) parent: Option<RequestId>,
     pub(crate) arguments: ReportedArguments,
+    /// The size of the arguments in bytes.
     pub(crate) arguments_size: usize,
 }
 
 impl MonitoredCall {
     /// Creates a call that arrived at `at`.
     pub(crate) fn new(
-        facts: RunningCallFacts,
+        facts: CallFacts,
         at: SystemTime,
         stopwatch: Stopwatch,
         redactor: Redactor,
         trace: Option<String>,
     ) -> Self {
-        let RunningCallFacts {
-            id,
-            session,
-            user,
-            client,
-            tool,
-            parent,
-            arguments,
-            arguments_size,
-        } = facts;
         Self {
-            id,
+            facts,
             at,
-            session,
-            user,
-            client,
-            tool,
-            parent,
-            arguments,
-            arguments_size,
             redactor,
             trace,
             stopwatch,
@@ -130,7 +106,10 @@ impl MonitoredCall {
 
     /// Returns the id with which the changes of the call can be undone, if they can.
     pub(super) fn undo_id(&self) -> Option<String> {
-        self.status.lock().has_undo.then(|| self.id.to_string())
+        self.status
+            .lock()
+            .has_undo
+            .then(|| self.facts.id.to_string())
     }
 
     /// Returns the decision of the rules, if there is one, and the state.

@@ -172,7 +172,7 @@ impl CallReport {
             ReportContent::Started(call)
             | ReportContent::Decided { call, .. }
             | ReportContent::State { call, .. }
-            | ReportContent::Finished { call, .. } => &call.id,
+            | ReportContent::Finished { call, .. } => &call.facts.id,
             ReportContent::Effect { id, .. }
             | ReportContent::Progress(id, _)
             | ReportContent::Output { id, .. } => id,
@@ -197,7 +197,7 @@ impl CallReport {
         const FIXED: usize = 512;
         FIXED
             + match &self.0 {
-                ReportContent::Started(call) => call.arguments_size,
+                ReportContent::Started(call) => call.facts.arguments_size,
                 ReportContent::Output { text, .. } => text.len(),
                 _ => 0,
             }
@@ -218,7 +218,7 @@ impl CallReport {
                 evaluation.mask(&redactor);
                 let rule = evaluation.decisive().map(|reason| &reason.rule);
                 LiveCallEvent::Decided {
-                    id: call.id.clone(),
+                    id: call.facts.id.clone(),
                     decision: evaluation.decision(),
                     rule: rule.map(|rule| visible_line(rule)),
                     reasons: visible_reasons(&evaluation),
@@ -231,7 +231,7 @@ impl CallReport {
                 rule,
                 state,
             } => LiveCallEvent::Decided {
-                id: call.id.clone(),
+                id: call.facts.id.clone(),
                 decision,
                 rule: rule.map(|rule| masked_line(&call.redactor, rule)),
                 reasons: Vec::new(),
@@ -274,7 +274,7 @@ impl CallReport {
                 receipt,
                 label,
             } => LiveCallEvent::Finished(Box::new(LiveCallEnd {
-                id: call.id.clone(),
+                id: call.facts.id.clone(),
                 at: timestamp(at),
                 ok: error.is_none(),
                 code: error.as_ref().map(|(code, _)| *code),
@@ -291,8 +291,8 @@ impl CallReport {
 }
 
 fn started_call(call: &MonitoredCall, process: &LiveProcess) -> StartedCall {
-    let (arguments, arguments_truncated) = shown_arguments(&call.arguments, &call.redactor);
-    let (tool, source, location) = match &call.tool {
+    let (arguments, arguments_truncated) = shown_arguments(&call.facts.arguments, &call.redactor);
+    let (tool, source, location) = match &call.facts.tool {
         CalledTool::Known(tool) => (
             tool.name().to_string(),
             Some(tool.source),
@@ -301,16 +301,17 @@ fn started_call(call: &MonitoredCall, process: &LiveProcess) -> StartedCall {
         CalledTool::Unknown(name) => (masked_line(&call.redactor, name.clone()), None, None),
     };
     StartedCall {
-        id: call.id.clone(),
+        id: call.facts.id.clone(),
         at: timestamp(call.at),
         process: process.clone(),
-        session: visible_line(&call.session),
-        user: call.user.as_deref().map(visible_line),
-        client: (call.client.as_ref()).map(|name| masked_line(&call.redactor, name.to_string())),
+        session: visible_line(&call.facts.session),
+        user: call.facts.user.as_deref().map(visible_line),
+        client: (call.facts.client.as_ref())
+            .map(|name| masked_line(&call.redactor, name.to_string())),
         tool,
         source,
         location,
-        parent: call.parent.clone(),
+        parent: call.facts.parent.clone(),
         arguments,
         arguments_truncated,
         trace: call.trace.as_deref().map(visible_line),

@@ -84,8 +84,8 @@ impl RunningCalls {
             call.set_undo();
         }
         let now = call.stopwatch.now();
-        for path in paths.iter().take(FILES_MAX) {
-            let subject = format!("changed {}", mask(path));
+        let report = |what: &str| {
+            let subject = format!("changed {what}");
             let (effect, decision) = (LiveEffect::File, Decision::Allow);
             monitor.report(CallReport::effect(
                 id.clone(),
@@ -94,17 +94,12 @@ impl RunningCalls {
                 subject,
                 decision,
             ));
+        };
+        for path in paths.iter().take(FILES_MAX) {
+            report(&mask(path));
         }
         if let Some(more) = paths.len().checked_sub(FILES_MAX).filter(|more| *more > 0) {
-            let subject = format!("changed {more} more files");
-            let (effect, decision) = (LiveEffect::File, Decision::Allow);
-            monitor.report(CallReport::effect(
-                id.clone(),
-                now,
-                effect,
-                subject,
-                decision,
-            ));
+            report(&format!("{more} more files"));
         }
     }
 }
@@ -164,7 +159,7 @@ impl CallTracker {
         self.registered.get_or_init(|| {
             let call = Arc::new(describe());
             let mut calls = self.calls.calls.lock();
-            calls.insert(call.id.clone(), Arc::clone(&call));
+            calls.insert(call.facts.id.clone(), Arc::clone(&call));
             drop(calls);
             // After the call was added: a console that is opened in between gets a second report, not none.
             if let Some(monitor) = self.calls.watcher() {
@@ -215,10 +210,10 @@ impl Drop for CallTracker {
         };
         let mut calls = self.calls.calls.lock();
         if calls
-            .get(&call.id)
+            .get(&call.facts.id)
             .is_some_and(|found| Arc::ptr_eq(found, &call))
         {
-            calls.remove(&call.id);
+            calls.remove(&call.facts.id);
         }
         drop(calls);
         if !self.is_finished

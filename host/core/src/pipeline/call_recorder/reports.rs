@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::call::{Call, CallObserver, RequestId};
 use crate::call_monitor::{
-    CallReport, CallTracker, CalledTool, LiveEffect, MonitoredCall, ReportedArguments,
-    RunningCallFacts, RunningCalls,
+    CallFacts, CallReport, CallTracker, CalledTool, LiveEffect, MonitoredCall, ReportedArguments,
+    RunningCalls,
 };
 use crate::client_name::ClientName;
 use crate::decision::{Decision, PolicyEvaluation};
@@ -96,7 +96,7 @@ impl CallReporter {
         arguments: ReportedArguments,
     ) -> MonitoredCall {
         let event = &recorder.event;
-        let facts = RunningCallFacts {
+        let facts = CallFacts {
             id: id.clone(),
             session: event.session.clone(),
             user: event.user.clone(),
