@@ -55,7 +55,7 @@ pub use oauth::{
     CallbackError, LoginDetails, LoginPlan, LoginStore, LoginSummary, PendingLogin,
     RegistrationKind, login_secrets,
 };
-pub(crate) use oauth::{IdentityLogin, PendingIdentity, SharedRegistration, random_string};
+pub(crate) use oauth::{IdentityLogin, PendingIdentity, random_string};
 pub use package_runner::{PackageCommandError, PackageRequest, package_request};
 pub use program::stop_server_programs;
 pub(crate) use reader_tools::restore_output;

@@ -24,7 +24,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
-use crate::client::{IdentityLogin, SharedRegistration};
+use crate::client::IdentityLogin;
 use crate::metrics::MetricSource;
 use crate::server::{ClientSession, ToolServer};
 
@@ -201,17 +201,7 @@ impl ToolServer {
         let (Some(servers), Some(options)) = (self.servers(), &options.identity) else {
             return Ok(None);
         };
-        let login = IdentityLogin {
-            issuer: options.issuer.clone(),
-            resource: options.resource.clone(),
-            scopes: options.scopes.clone(),
-            client_id: options.client_id.clone(),
-            client_secret: options.client_secret.clone(),
-            clients: Arc::clone(&options.clients),
-            vault: servers.vault(),
-            registration: SharedRegistration::default(),
-        };
-        login.check()?;
+        let login = IdentityLogin::new(options, servers.vault())?;
         Ok(LoginPages::new(resource, servers, login, recorder))
     }
 }

@@ -34,7 +34,7 @@ pub(super) use bearer::{
 };
 pub use callback::CallbackError;
 pub(super) use challenge::BearerChallenge;
-pub(crate) use identity_login::{IdentityLogin, PendingIdentity, SharedRegistration};
+pub(crate) use identity_login::{IdentityLogin, PendingIdentity};
 pub use login::{LoginDetails, LoginPlan, PendingLogin};
 pub use registration::RegistrationKind;
 pub use stored_login::{LoginStore, LoginSummary, login_secrets};

@@ -8,7 +8,7 @@ use mimir_core::ToolError;
 use mimir_core::redact::Vault;
 
 use super::identity::{IdentityOptions, IdentityVerifier};
-use crate::client::{IdentityLogin, PendingIdentity, SharedRegistration};
+use crate::client::{IdentityLogin, PendingIdentity};
 
 /// A person as their token describes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,17 +36,7 @@ impl BrowserIdentity {
     /// # Errors
     /// The issuer or the resource is not valid, or the secret of the client is not stored.
     pub fn new(options: &IdentityOptions, vault: Arc<dyn Vault>) -> Result<Self, ToolError> {
-        let login = IdentityLogin {
-            issuer: options.issuer.clone(),
-            resource: options.resource.clone(),
-            scopes: options.scopes.clone(),
-            client_id: options.client_id.clone(),
-            client_secret: options.client_secret.clone(),
-            clients: Arc::clone(&options.clients),
-            vault,
-            registration: SharedRegistration::default(),
-        };
-        login.check()?;
+        let login = IdentityLogin::new(options, vault)?;
         let verifier = IdentityVerifier::new(options)?;
         Ok(Self { login, verifier })
     }

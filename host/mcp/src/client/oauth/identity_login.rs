@@ -23,6 +23,7 @@ use super::token_endpoint::{TokenError, TokenRequest};
 use super::{login_error, metadata};
 use crate::client::server::HttpClientFactory;
 use crate::client::spec::fill_secrets;
+use crate::http::IdentityOptions;
 
 /// Time for which a registered client is used again. If the provider has deleted it, users see an error page there, until
 /// mimir registers another one.
@@ -38,25 +39,25 @@ struct RegisteredClient {
 /// The client that is registered at the identity provider for the logins of all users, if there is one. A user can open
 /// many links, so that a client for each login would fill the provider's list of clients.
 #[derive(Default)]
-pub(crate) struct SharedRegistration(Mutex<Option<RegisteredClient>>);
+struct SharedRegistration(Mutex<Option<RegisteredClient>>);
 
 /// The identity provider, and the token to request there.
 pub(crate) struct IdentityLogin {
     /// Issuer identifier of the provider.
-    pub(crate) issuer: String,
+    issuer: String,
     /// Resource of the token: this server.
-    pub(crate) resource: String,
+    resource: String,
     /// Scopes of the token.
-    pub(crate) scopes: Vec<String>,
+    scopes: Vec<String>,
     /// Client that is registered at the provider, with its secret as `${NAME}`.
-    pub(crate) client_id: Option<String>,
-    pub(crate) client_secret: Option<String>,
+    client_id: Option<String>,
+    client_secret: Option<String>,
     /// Creates the HTTP clients for requests to the provider.
-    pub(crate) clients: Arc<HttpClientFactory>,
+    clients: Arc<HttpClientFactory>,
     /// Contains the client's secret.
-    pub(crate) vault: Arc<dyn Vault>,
+    vault: Arc<dyn Vault>,
     /// The registered client.
-    pub(crate) registration: SharedRegistration,
+    registration: SharedRegistration,
 }
 
 /// A login that waits for the callback.
@@ -68,6 +69,23 @@ pub(crate) struct PendingIdentity {
 }
 
 impl IdentityLogin {
+    /// Creates the login of these settings, without contacting the provider. Fails if the secret of the client is not
+    /// stored.
+    pub(crate) fn new(options: &IdentityOptions, vault: Arc<dyn Vault>) -> Result<Self, ToolError> {
+        let login = Self {
+            issuer: options.issuer.clone(),
+            resource: options.resource.clone(),
+            scopes: options.scopes.clone(),
+            client_id: options.client_id.clone(),
+            client_secret: options.client_secret.clone(),
+            clients: Arc::clone(&options.clients),
+            vault,
+            registration: SharedRegistration::default(),
+        };
+        login.check()?;
+        Ok(login)
+    }
+
     /// Starts a login, whose callback goes to `redirect`.
     pub(crate) async fn begin(&self, redirect: &str) -> Result<PendingIdentity, ToolError> {
         let oauth = self.oauth();
@@ -149,7 +167,7 @@ impl IdentityLogin {
     }
 
     /// Fails if the secret of the client is not stored.
-    pub(crate) fn check(&self) -> Result<(), ToolError> {
+    fn check(&self) -> Result<(), ToolError> {
         let Some(secret) = &self.client_secret else {
             return Ok(());
         };
