@@ -228,14 +228,13 @@ impl NatsServer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         drop(listener);
+        let config = folder.path().join("server.conf");
+        // Without a stated size, a server on a nearly full disk refuses every message.
+        std::fs::write(&config, "jetstream { max_file_store: 10GB }").unwrap();
         let process = Command::new(program)
-            .args([
-                "--addr",
-                "127.0.0.1",
-                "--port",
-                &port.to_string(),
-                "--jetstream",
-            ])
+            .args(["--addr", "127.0.0.1", "--port", &port.to_string()])
+            .arg("--config")
+            .arg(config)
             .arg("--store_dir")
             .arg(folder.path())
             .stdout(Stdio::null())

@@ -55,8 +55,12 @@ impl NatsServer {
             0 => "-1".to_owned(),
             port => port.to_string(),
         };
+        // Without a stated size, a server on a nearly full disk refuses every message.
+        let config = self.folder.path().join("server.conf");
+        std::fs::write(&config, "jetstream { max_file_store: 10GB }").expect("a written file");
         let mut child = Command::new(&program)
-            .args(["--addr", "127.0.0.1", "--port", &port, "--jetstream"])
+            .args(["--addr", "127.0.0.1", "--port", &port, "--config"])
+            .arg(config)
             .arg("--store_dir")
             .arg(self.folder.path())
             .stdin(Stdio::null())

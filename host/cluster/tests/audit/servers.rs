@@ -41,11 +41,16 @@ impl ServerCluster {
             .iter()
             .map(|(_, port)| format!("nats://127.0.0.1:{port}"))
             .collect();
+        let config = self.folder.path().join("server.conf");
+        // Without a stated size, a server on a nearly full disk refuses every message.
+        std::fs::write(&config, "jetstream { max_file_store: 10GB }").expect("a written file");
         let child = Command::new(program)
             .args(["--addr", "127.0.0.1", "--port", &port.to_string()])
             .args(["--name", &format!("n{index}"), "--cluster_name", "test"])
             .args(["--cluster", &format!("nats://127.0.0.1:{cluster_port}")])
-            .args(["--routes", &routes.join(","), "--jetstream"])
+            .args(["--routes", &routes.join(",")])
+            .arg("--config")
+            .arg(config)
             .arg("--store_dir")
             .arg(self.folder.path().join(index.to_string()))
             .stdout(Stdio::null())
