@@ -83,11 +83,12 @@ pub(super) fn apply(text: &mut String, findings: &[SecretFinding]) {
     }
     let mut out = String::with_capacity(text.len());
     let mut copied = 0;
+    let mut quotes = MarkQuotes::new(text);
     for finding in findings {
         // Rules match bytes, but a mark replaces whole characters.
         let start = text.floor_char_boundary(finding.start).max(copied);
         out.push_str(&text[copied..start]);
-        let quote = quote(text, finding);
+        let quote = quotes.quote(finding);
         out.push_str(quote);
         out.push_str(&finding.mark());
         out.push_str(quote);
@@ -97,21 +98,46 @@ pub(super) fn apply(text: &mut String, findings: &[SecretFinding]) {
     *text = out;
 }
 
-/// Returns the quotes to add around a mark. The mark of a number in JSON text gets the quotes of its key, so that the
-/// text stays valid JSON, even inside a string.
-pub(super) fn quote<'a>(text: &'a str, finding: &SecretFinding) -> &'a str {
-    let Some((before, rest)) = text.split_at_checked(finding.start) else {
-        return "";
-    };
-    let value = rest.as_bytes().get(..finding.end - finding.start);
-    let begins_value = before.trim_end().ends_with([':', '[', ',']);
-    let is_bare =
-        finding.rule.starts_with("key:") && begins_value && value.is_some_and(keys::is_number);
-    let Some(at) = before.rfind(['"', '\'']).filter(|_| is_bare) else {
-        return "";
-    };
-    let slashes = before[..at].bytes().rev().take_while(|byte| *byte == b'\\');
-    &before[at - slashes.count()..=at]
+/// The quotes to add around the marks of a text. Findings are given in their order, so that the text is read once.
+pub(super) struct MarkQuotes<'a> {
+    text: &'a str,
+    /// The last quote before `read`.
+    last: Option<usize>,
+    read: usize,
+}
+
+impl<'a> MarkQuotes<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self {
+            text,
+            last: None,
+            read: 0,
+        }
+    }
+
+    /// Returns the quotes for one mark. The mark of a number in JSON text gets the quotes of its key, so that the text
+    /// stays valid JSON, even inside a string.
+    pub(super) fn quote(&mut self, finding: &SecretFinding) -> &'a str {
+        let Some((before, rest)) = self.text.split_at_checked(finding.start) else {
+            return "";
+        };
+        let value = rest.as_bytes().get(..finding.end - finding.start);
+        let begins_value = before.trim_end().ends_with([':', '[', ',']);
+        if !finding.rule.starts_with("key:") || !begins_value || !value.is_some_and(keys::is_number)
+        {
+            return "";
+        }
+        let unread = before.get(self.read..).unwrap_or_default();
+        if let Some(at) = unread.rfind(['"', '\'']) {
+            self.last = Some(self.read + at);
+        }
+        self.read = self.read.max(before.len());
+        let Some(at) = self.last else {
+            return "";
+        };
+        let slashes = before[..at].bytes().rev().take_while(|byte| *byte == b'\\');
+        &before[at - slashes.count()..=at]
+    }
 }
 
 /// Several texts, joined one after the other.

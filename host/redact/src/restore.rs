@@ -138,9 +138,10 @@ impl Redactor {
             }));
             text.push_str(part);
         };
+        let mut quotes = mask::MarkQuotes::new(original);
         for (finding, value) in self.values_of(original) {
             push_literal(&mut text, &mut slots, &original[copied..value.start]);
-            let (quote, mark) = (mask::quote(original, &finding), finding.mark());
+            let (quote, mark) = (quotes.quote(&finding), finding.mark());
             let start = text.len();
             text.push_str(quote);
             text.push_str(&mark);
