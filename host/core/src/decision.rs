@@ -80,6 +80,27 @@ impl PolicyLayer {
                 | PolicyLayer::Taint
         )
     }
+
+    /// Returns the rank of a reason of this layer for people, the most telling first: what others may have caused, then
+    /// secrets, then rules about this call, then rules about the tool.
+    fn rank(self) -> u8 {
+        match self {
+            PolicyLayer::Taint => 0,
+            PolicyLayer::Secrets => 1,
+            PolicyLayer::Danger => 2,
+            PolicyLayer::Commands => 3,
+            PolicyLayer::Network => 4,
+            PolicyLayer::Paths => 5,
+            PolicyLayer::ArgumentRule => 6,
+            PolicyLayer::TeamPolicy => 7,
+            PolicyLayer::Enabled | PolicyLayer::ToolPolicy => 8,
+            PolicyLayer::ToolApproval => 9,
+            PolicyLayer::Condition => 10,
+            PolicyLayer::Trust => 11,
+            PolicyLayer::Assessor => 12,
+            PolicyLayer::ToolDefault => 13,
+        }
+    }
 }
 
 /// The decision of one rule that applied, with an explanation.
@@ -98,6 +119,13 @@ pub struct DecisionReason {
 }
 
 impl DecisionReason {
+    /// Sorts reasons for people: the strictest decisions first, and among these, the most telling reasons first. Everything
+    /// that shows one reason shows the first one.
+    pub fn sort_for_people(reasons: &mut [Self]) {
+        // Stable, so that reasons of one layer stay in the order of the files.
+        reasons.sort_by_key(|reason| (std::cmp::Reverse(reason.decision), reason.layer.rank()));
+    }
+
     /// Returns the source of the rule, or the rule's name if it has no source.
     pub fn location(&self) -> &str {
         match self.source.as_str() {
@@ -167,6 +195,40 @@ pub(crate) const BUILT_IN_SOURCE: &str = "mimir";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn decision_reasons_are_sorted_by_what_they_tell_a_person() {
+        let reason = |layer, decision| DecisionReason {
+            layer,
+            decision,
+            rule: String::new(),
+            source: String::new(),
+            text: String::new(),
+        };
+        let mut reasons = vec![
+            reason(PolicyLayer::ToolDefault, Decision::Ask),
+            reason(PolicyLayer::Taint, Decision::Allow),
+            reason(PolicyLayer::Assessor, Decision::Ask),
+            reason(PolicyLayer::Commands, Decision::Ask),
+            reason(PolicyLayer::Secrets, Decision::Ask),
+            reason(PolicyLayer::ToolPolicy, Decision::Deny),
+            reason(PolicyLayer::Taint, Decision::Ask),
+        ];
+        DecisionReason::sort_for_people(&mut reasons);
+        let layers: Vec<_> = reasons.iter().map(|reason| reason.layer).collect();
+        assert_eq!(
+            layers,
+            [
+                PolicyLayer::ToolPolicy,
+                PolicyLayer::Taint,
+                PolicyLayer::Secrets,
+                PolicyLayer::Commands,
+                PolicyLayer::Assessor,
+                PolicyLayer::ToolDefault,
+                PolicyLayer::Taint,
+            ]
+        );
+    }
 
     #[test]
     fn decision_alias_spellings_are_read() {

@@ -322,5 +322,6 @@ fn collect_allow_rules(key: &str, rules: &[RuleSettings], keys: &mut Vec<String>
     }
 }
 
+mod rule_keys;
 #[cfg(test)]
 mod tests;

@@ -104,6 +104,15 @@ impl HostPattern {
         matches!(&self.hosts, HostMatcher::Below(suffix) if !suffix[1..].contains('.'))
     }
 
+    /// Returns true if the pattern names addresses instead of names. Only such patterns allow requests to private networks.
+    pub fn is_address(&self) -> bool {
+        match &self.hosts {
+            HostMatcher::Exactly(host) => host.address().is_some(),
+            HostMatcher::Range(_) => true,
+            HostMatcher::Any | HostMatcher::Below(_) => false,
+        }
+    }
+
     /// Returns true for `localhost` and for a loopback address.
     pub fn is_this_machine(&self) -> bool {
         matches!(&self.hosts, HostMatcher::Exactly(host) if host.is_this_machine())

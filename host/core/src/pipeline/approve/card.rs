@@ -6,7 +6,7 @@ use crate::approval::{
     AlwaysCoverage, ApprovalPattern, Card, CardFacts, Fingerprint, WorkspaceBinding,
 };
 use crate::command::CommandVerdict;
-use crate::decision::{DecisionReason, PolicyEvaluation, PolicyLayer};
+use crate::decision::{Decision, DecisionReason, PolicyEvaluation, PolicyLayer};
 use crate::pipeline::StageContext;
 use crate::policy;
 use crate::text;
@@ -36,6 +36,7 @@ pub(super) fn build_card(stage: &StageContext<'_>, ruled: &Ruled, plugin: &[Arc<
     let commands = ruled.evaluation.commands();
     let effects = commands
         .iter()
+        .filter(|verdict| verdict.decision != Decision::Allow)
         .map(|verdict| format!("{}: {}", verdict.decision.as_str(), verdict.why));
     let commands: Vec<String> = commands
         .iter()
@@ -93,13 +94,20 @@ pub(super) fn build_card(stage: &StageContext<'_>, ruled: &Ruled, plugin: &[Arc<
         } else {
             Vec::new()
         },
-        reasons: ruled.evaluation.reasons().cloned().collect(),
+        reasons: reasons_for_people(&ruled.evaluation),
         always: (!super::remembered_answer::is_asked_each_time(checked, &ruled.evaluation))
             .then(|| always_coverage(ruled, plugin)),
         remedies: policy::widening_remedies(&ruled.evaluation, tool),
         editable: !checked.is_effect,
         facts: card_facts(stage, ruled),
     }
+}
+
+/// Returns all reasons, the one that says most first.
+fn reasons_for_people(evaluation: &PolicyEvaluation) -> Vec<DecisionReason> {
+    let mut reasons: Vec<_> = evaluation.reasons().cloned().collect();
+    DecisionReason::sort_for_people(&mut reasons);
+    reasons
 }
 
 /// Returns the facts that link the card to the record.

@@ -251,3 +251,57 @@ fn config_every_key_is_classified_and_the_weakening_ones_are_listed() {
         assert_eq!(found.len(), 1, "{file}: {found:?}");
     }
 }
+
+/// Rules among the keys that weaken protection, whose samples an administrator of a shared server may set.
+const WEAKENING_RULES: [&str; 11] = [
+    "approval.default",
+    "approval.tools",
+    "limits",
+    "network.allowedHosts",
+    "policy.rules",
+    "tools.maxExecutionTime",
+    "tools.*.approval.conditions.unknownHostRequiresApproval",
+    "tools.*.approval.level",
+    "tools.*.limits",
+    "tools.*.network.allowedHosts",
+    "tools.*.rules",
+];
+
+/// Rules among the other keys.
+const HARMLESS_RULES: [&str; 9] = [
+    "execApprovals.approvals",
+    "files.deny",
+    "policy.allow",
+    "policy.deny",
+    "policy.groups",
+    "tools.*.approval.conditions.methodRequiresApproval",
+    "tools.*.approval.dangerPatterns",
+    "tools.*.deny",
+    "tools.*.enabled",
+];
+
+#[test]
+fn config_rule_keys_are_those_about_calls_only() {
+    let is_rule = |key: &str| {
+        let path: Vec<&str> = key.split('.').collect();
+        Config::is_rule_key(&path)
+    };
+    for (key, _) in weakening() {
+        let expected = WEAKENING_RULES.iter().any(|rule| covers(rule, &key));
+        assert_eq!(is_rule(&key), expected, "{key}");
+    }
+    for key in HARMLESS {
+        assert_eq!(is_rule(key), HARMLESS_RULES.contains(&key), "{key}");
+    }
+    for key in [
+        "",
+        "tools",
+        "tools.exec",
+        "network",
+        "execApprovals",
+        "files",
+        "policys.deny",
+    ] {
+        assert!(!is_rule(key), "{key}");
+    }
+}
