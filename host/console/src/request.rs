@@ -18,6 +18,24 @@ pub enum ConsoleRequest {
         /// Id of the call.
         id: String,
     },
+    /// `GET api/agents`.
+    Agents,
+    /// `POST api/agents/stop`.
+    StopAgent {
+        /// Id of the agent's process.
+        pid: u32,
+        /// Session of the agent.
+        session: String,
+        /// Reason that the agent is shown.
+        reason: Option<String>,
+    },
+    /// `POST api/agents/start`.
+    StartAgent {
+        /// Id of the agent's process.
+        pid: u32,
+        /// Session of the agent.
+        session: String,
+    },
     /// `POST api/stop`.
     StopAll {
         /// Reason that callers are shown.
@@ -145,6 +163,7 @@ impl ConsoleRequest {
         match self {
             ConsoleRequest::State
             | ConsoleRequest::Calls
+            | ConsoleRequest::Agents
             | ConsoleRequest::Questions
             | ConsoleRequest::QuestionMatches { .. }
             | ConsoleRequest::Record(_)
@@ -164,9 +183,10 @@ impl ConsoleRequest {
             | ConsoleRequest::ExplainCall { .. }
             | ConsoleRequest::WhatIf { .. }
             | ConsoleRequest::LeastPrivilege => ConsoleRole::Viewer,
-            ConsoleRequest::AnswerQuestion { .. } | ConsoleRequest::CancelCall { .. } => {
-                ConsoleRole::Approver
-            }
+            ConsoleRequest::AnswerQuestion { .. }
+            | ConsoleRequest::CancelCall { .. }
+            | ConsoleRequest::StopAgent { .. }
+            | ConsoleRequest::StartAgent { .. } => ConsoleRole::Approver,
             ConsoleRequest::StopAll { .. }
             | ConsoleRequest::StartAll
             | ConsoleRequest::SwitchTool { .. }
@@ -220,6 +240,8 @@ pub enum QuestionAnswerKind {
 pub struct RecordFilter {
     /// Name of the tool.
     pub tool: Option<String>,
+    /// Outcome of the call or effect: ok, refused, stopped, limited, unavailable or failed.
+    pub outcome: Option<String>,
     /// Decision of the policy.
     pub decision: Option<String>,
     /// Name of the event.
@@ -275,12 +297,45 @@ pub enum PolicyEditFile {
 
 /// Change of a setting.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "WrittenChange")]
 pub struct PolicyChange {
     /// Path of the key, as for `mimir config set`.
     pub key: String,
     /// New value; null removes the key.
     pub value: Value,
+    /// New value as YAML, as for `mimir config set`, in place of `value`.
+    pub yaml: Option<String>,
+}
+
+/// A change of a setting in a request.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenChange {
+    key: String,
+    /// `None` if it is missing, which is not the same as null.
+    #[serde(default, deserialize_with = "present")]
+    value: Option<Value>,
+    #[serde(default)]
+    yaml: Option<String>,
+}
+
+impl TryFrom<WrittenChange> for PolicyChange {
+    type Error = &'static str;
+
+    fn try_from(change: WrittenChange) -> Result<Self, Self::Error> {
+        if change.value.is_none() && change.yaml.is_none() {
+            return Err("a change needs `value` or `yaml`: null removes the key");
+        }
+        Ok(Self {
+            key: change.key,
+            value: change.value.unwrap_or_default(),
+            yaml: change.yaml,
+        })
+    }
+}
+
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
 }
 
 /// Reads one text or a list of texts.

@@ -29,9 +29,7 @@ impl Default for ConfigSchema {
 impl ConfigSchema {
     /// Returns the schema of the whole file.
     pub fn root(&self) -> SchemaNode<'_> {
-        let mut forms = Vec::new();
-        self.collect_forms(&self.0, MAX_REFERENCES, &mut forms);
-        SchemaNode { forms }
+        self.node(&self.0)
     }
 
     fn collect_forms<'a>(&'a self, schema: &'a Value, depth: usize, forms: &mut Vec<&'a Value>) {
@@ -51,6 +49,13 @@ impl ConfigSchema {
         }
     }
 
+    /// Returns the node of a schema within the schema of the file.
+    pub(super) fn node<'a>(&'a self, schema: &'a Value) -> SchemaNode<'a> {
+        let mut forms = Vec::new();
+        self.collect_forms(schema, MAX_REFERENCES, &mut forms);
+        SchemaNode { forms }
+    }
+
     /// Returns the schema of the value of `key`. A map whose names the user chooses accepts any key.
     pub fn below<'a>(&'a self, node: &SchemaNode<'a>, key: &str) -> Option<SchemaNode<'a>> {
         let named = node
@@ -58,10 +63,7 @@ impl ConfigSchema {
             .iter()
             .find_map(|form| form["properties"].get(key));
         let of_map = || node.map_value_schema();
-        let schema = named.or_else(of_map)?;
-        let mut forms = Vec::new();
-        self.collect_forms(schema, MAX_REFERENCES, &mut forms);
-        Some(SchemaNode { forms })
+        Some(self.node(named.or_else(of_map)?))
     }
 
     /// Splits a dotted path into its keys. Fails with a suggestion if a key is unknown.
@@ -106,6 +108,18 @@ impl<'a> SchemaNode<'a> {
     pub fn default(&self) -> Option<&'a Value> {
         let mut stated = self.forms.iter().filter_map(|form| form.get("default"));
         stated.find(|value| !value.is_null())
+    }
+
+    /// Returns the alternative schemas of the value.
+    pub(super) fn forms(&self) -> &[&'a Value] {
+        &self.forms
+    }
+
+    /// Returns the description of the value in one line. Empty if there is none.
+    pub(super) fn purpose(&self) -> String {
+        let mut texts = self.forms.iter().map(|form| &form["description"]);
+        let text = texts.find_map(|text| text.as_str()).unwrap_or_default();
+        text.replace('\n', " ")
     }
 
     fn map_value_schema(&self) -> Option<&'a Value> {

@@ -33,6 +33,17 @@ impl ConfigEdit {
         Self::Remove(owned(path))
     }
 
+    /// Reads a value as a person writes it: YAML, of which JSON is a part.
+    ///
+    /// # Errors
+    /// The text is not valid YAML.
+    pub fn read_value(text: &str) -> Result<serde_json::Value, ToolError> {
+        serde_yaml::from_str(text).map_err(|error| {
+            let message = format!("the value is not valid YAML: {error}");
+            ToolError::invalid_input(visible(&message))
+        })
+    }
+
     /// Returns instructions for making the edit by hand.
     fn manual_instructions(&self) -> String {
         match self {
