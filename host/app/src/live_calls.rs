@@ -6,6 +6,7 @@
 //!
 //! Out of scope: calls of other machines. A console beside a front of a cluster shows the calls that this front passes on.
 
+mod agents;
 #[cfg(unix)]
 mod console;
 mod hub;
@@ -23,10 +24,13 @@ mod tests;
 #[cfg(not(unix))]
 mod unsupported;
 
+pub use agents::{AgentKey, LiveAgent};
 #[cfg(unix)]
 pub use console::LiveConsole;
 pub use hub::{LiveCallHub, LiveCallSnapshot, LiveCallSource, LiveCallUpdates, LiveUpdate};
-pub use live_call::{CallDecision, LiveCall, LiveCallEffect, LiveCallProgress, LiveCallStatus};
+pub use live_call::{
+    CallDecision, EditedArguments, LiveCall, LiveCallEffect, LiveCallProgress, LiveCallStatus,
+};
 #[cfg(unix)]
 pub use publisher::{LiveCallPublisher, flush, set_process_name};
 #[cfg(not(unix))]

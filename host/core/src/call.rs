@@ -141,6 +141,17 @@ pub struct CallProgress {
     pub message: Option<String>,
 }
 
+impl CallProgress {
+    /// Creates the report of a call that waits for a person's answer about `tool`.
+    pub fn waiting(tool: &str) -> Self {
+        Self {
+            done: 0,
+            total: None,
+            message: Some(format!("waiting for an answer: {tool}")),
+        }
+    }
+}
+
 /// Receives the progress and the log lines of a running tool. They are bounded and have no control characters.
 pub trait CallObserver: Send + Sync {
     /// Receives a progress report.
@@ -152,6 +163,11 @@ pub trait CallObserver: Send + Sync {
     }
     /// Receives a line that the tool logged, or wrote to stdout or stderr.
     fn log(&self, line: LogLine);
+    /// Receives, at intervals, that the call still waits for a person's answer about `tool`, so that its client does not
+    /// give up.
+    fn waiting(&self, tool: &str) {
+        let _ = tool;
+    }
     /// Returns the approver for this call and its effects, such as the client's user. `None` uses the pipeline's.
     fn approver(&self) -> Option<&dyn Approver> {
         None

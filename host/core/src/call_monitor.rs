@@ -11,16 +11,18 @@ mod live_event;
 mod monitored_call;
 mod report;
 mod running_calls;
+mod shown_arguments;
 
 pub use live_event::{
     LiveCallEnd, LiveCallEvent, LiveCallState, LiveEffect, LiveProcess, LiveStream, StartedCall,
 };
 pub(crate) use monitored_call::{
-    CallCancelled, CallFacts, CalledTool, MonitoredCall, ReportedArguments, until_cancelled,
+    CallCancelled, CallFacts, CalledTool, MonitoredCall, until_cancelled,
 };
 pub use report::CallReport;
 pub(crate) use running_calls::CallTracker;
 pub use running_calls::RunningCalls;
+pub(crate) use shown_arguments::ReportedArguments;
 
 /// Receives reports about running calls.
 pub trait CallMonitor: Send + Sync {

@@ -1,12 +1,22 @@
-//! The port to the switch that stops all calls, on one machine or in a whole deployment.
+//! Orders to stop calls: the port to the switch that stops all of them, on one machine or in a whole deployment, and the
+//! orders for single sessions.
 
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
 use crate::backend::BoxFuture;
+use crate::text;
 
-/// The order to refuse all calls.
+mod session_stops;
+
+pub use session_stops::SessionStops;
+pub(crate) use session_stops::{SessionSwitch, shown_session};
+
+/// Maximum length of a name or reason from another process, in bytes.
+const MAX_TEXT: usize = 600;
+
+/// The order to refuse all calls, or those of one session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StopNotice {
@@ -17,6 +27,9 @@ pub struct StopNotice {
     /// The reason, one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The session whose calls are refused, as consoles show it. `None` if all calls are refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
 }
 
 impl StopNotice {
@@ -29,13 +42,38 @@ impl StopNotice {
                 u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
             }),
             reason,
+            session: None,
+        }
+    }
+
+    /// Returns an order of another process with its texts cut and cleaned.
+    #[must_use]
+    pub fn cleaned(self) -> Self {
+        let clean = |text: &str| {
+            let visible = text::visible(text::prefix_bytes(text, MAX_TEXT));
+            text::prefix_bytes(&visible, MAX_TEXT).to_owned()
+        };
+        Self {
+            by: clean(&self.by),
+            reason: self.reason.as_deref().map(clean),
+            session: self.session.as_deref().map(shown_session),
+            ..self
+        }
+    }
+
+    /// Limits the order to the calls of one session.
+    #[must_use]
+    pub fn for_session(self, session: &str) -> Self {
+        Self {
+            session: Some(shown_session(session)),
+            ..self
         }
     }
 }
 
-/// The switch that stops all calls.
+/// The switch that stops calls.
 pub trait CallSwitch: Send + Sync {
-    /// Returns the order to refuse all calls, if there is one. Called for each call, so it must be fast and not block.
+    /// Returns the order to refuse calls, if there is one. Called for each call, so it must be fast and not block.
     fn stopped(&self) -> Option<StopNotice>;
 
     /// Completes when the switch may have changed. Running calls wait for it.

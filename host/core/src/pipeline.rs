@@ -40,7 +40,7 @@ use crate::audit::AuditSink;
 use crate::backend::BoxFuture;
 use crate::call::{Call, RequestId};
 use crate::call_monitor::{CallMonitor, RunningCalls};
-use crate::call_switch::StopNotice;
+use crate::call_switch::{SessionSwitch, StopNotice, shown_session};
 use crate::clock::Clock;
 use crate::command::CommandRunner;
 use crate::decision::{Decision, PolicyEvaluation};
@@ -374,6 +374,7 @@ impl Pipeline {
         if self.0.sessions.end(id) {
             self.0.ports.approval_store.end_session(id);
         }
+        self.0.running.stops().end_session(id);
         self.0.results.end_session(id);
         self.0.ports.runner.end_session(id);
         // Not only the tools of a restricted view.
@@ -420,15 +421,21 @@ impl Pipeline {
         // On the heap: the recorder is large and lives until the end of the call.
         let mut recorder = Box::new(CallRecorder::start(&call, &snapshot, self));
         let attempted = {
-            let switch = connections.map(|connections| &*connections.switch);
+            let session = call.context.session_id.clone();
+            let switch = SessionSwitch {
+                all: connections.map(|connections| &*connections.switch),
+                sessions: self.0.running.stops(),
+                session: &session,
+            };
             let attempt = pin!(stage.attempt(call, &mut recorder));
-            interrupts::until_stopped(switch, attempt).await
+            interrupts::until_stopped(&switch, attempt).await
         };
         let completed = match attempted {
             Ok(Ok(completed)) => completed,
             Ok(Err(error)) => CompletedRun::refused(error),
             Err(notice) => {
                 self.enforce_stop(&notice);
+                recorder.record_stop(&notice);
                 CompletedRun::refused(interrupts::stopped_error(&notice, recorder.may_have_run()))
             }
         };
@@ -441,15 +448,30 @@ impl Pipeline {
         audit::audit(labeled, recorder, in_flight.is_alone()).await
     }
 
-    /// Kills the background commands of all sessions, after the order to stop all calls. The first call after the order
-    /// does it, too, so this is only needed where there may be no further calls.
+    /// Kills the background commands of all sessions, after the order to stop all calls, or those of the stopped session.
+    /// The first call after the order does it, too, so this is only needed where there may be no further calls.
     pub fn enforce_stop(&self, notice: &StopNotice) {
+        if notice.session.is_some() {
+            return self.enforce_session_stops();
+        }
         for session in self.0.sessions.begin_stop(notice.at_ms) {
             self.0.ports.runner.end_session(&session);
         }
     }
 
-    /// Returns a check that carries out the order to stop all calls, if there is one. Call it at intervals in processes
+    fn enforce_session_stops(&self) {
+        let stopped = self.0.running.stops().take_unenforced();
+        if stopped.is_empty() {
+            return;
+        }
+        for session in self.0.sessions.ids() {
+            if stopped.contains(&shown_session(&session)) {
+                self.0.ports.runner.end_session(&session);
+            }
+        }
+    }
+
+    /// Returns a check that carries out the orders to stop calls, if there are some. Call it at intervals in processes
     /// with background commands, since they may get no further calls. It returns false once the pipeline was dropped.
     pub fn stop_check(&self) -> impl Fn() -> bool + Send + Sync + use<> {
         let pipeline = Arc::downgrade(&self.0);
@@ -461,6 +483,7 @@ impl Pipeline {
             if let Some(notice) = connections.and_then(|connections| connections.switch.stopped()) {
                 pipeline.enforce_stop(&notice);
             }
+            pipeline.enforce_session_stops();
             true
         }
     }

@@ -137,6 +137,17 @@ impl CallObserver for ClientObserver {
         });
     }
 
+    fn waiting(&self, tool: &str) {
+        let Some(limiter) = &self.progress else {
+            return;
+        };
+        limiter.lock().report_waiting(tool, |progress| {
+            self.updates
+                .try_send(CallUpdate::Progress(progress))
+                .is_ok()
+        });
+    }
+
     fn log(&self, line: LogLine) {
         if self
             .min_level

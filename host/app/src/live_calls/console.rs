@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
 use mimir_core::call_monitor::{LiveCallEvent, LiveProcess};
+use mimir_core::call_switch::{SessionStops, StopNotice};
 use mimir_core::{RequestId, ToolError};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::unix::OwnedReadHalf;
@@ -106,6 +107,18 @@ impl LiveCallSource for ConnectedProcess {
         };
         self.orders.try_send(order).is_ok()
     }
+
+    fn stop_session(&self, notice: &StopNotice) -> bool {
+        let order = ConsoleOrder::Stop(notice.clone());
+        self.orders.try_send(order).is_ok()
+    }
+
+    fn start_session(&self, session: &str) -> bool {
+        let session = session.to_owned();
+        self.orders
+            .try_send(ConsoleOrder::Start { session })
+            .is_ok()
+    }
 }
 
 /// Receives the calls of one process until it disconnects.
@@ -148,6 +161,9 @@ async fn serve(stream: UnixStream, hub: LiveCallHub) {
                     hub.apply(source.number, clean(events, &process));
                 }
                 Ok(PublisherMessage::Dropped(count)) => hub.add_dropped(count),
+                Ok(PublisherMessage::Stops(stops)) => {
+                    hub.set_stops(source.number, clean_stops(stops));
+                }
                 Ok(PublisherMessage::Hello(_)) | Err(_) => return,
             }
         }
@@ -177,6 +193,12 @@ fn clean(events: Vec<LiveCallEvent>, process: &LiveProcess) -> Vec<LiveCallEvent
     events
         .filter(|event| !matches!(event, LiveCallEvent::Lost { .. }))
         .collect()
+}
+
+/// Cuts and cleans the orders to stop sessions that a process reports.
+fn clean_stops(mut stops: Vec<StopNotice>) -> Vec<StopNotice> {
+    stops.truncate(SessionStops::MAX);
+    stops.into_iter().map(StopNotice::cleaned).collect()
 }
 
 /// Reads a message of a process. `line` is a buffer. Fails at the end of the connection, and if a line is too long or is

@@ -4,10 +4,11 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use mimir_core::call_monitor::{LiveCallEvent, LiveProcess};
+use mimir_core::call_switch::StopNotice;
 use mimir_core::{RequestId, ToolError};
 use parking_lot::Mutex;
 use serde::Serialize;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 use super::live_call::LiveCall;
 
@@ -30,6 +31,8 @@ pub struct LiveCallHub(Arc<Inner>);
 struct Inner {
     state: Mutex<HubState>,
     updates: broadcast::Sender<Arc<[LiveCallEvent]>>,
+    /// Notified when sessions were stopped or started.
+    stops: watch::Sender<()>,
 }
 
 impl Default for Inner {
@@ -37,20 +40,27 @@ impl Default for Inner {
         Self {
             state: Mutex::default(),
             updates: broadcast::channel(BATCHES).0,
+            stops: watch::Sender::default(),
         }
     }
 }
 
 #[derive(Default)]
-struct HubState {
+pub(super) struct HubState {
     calls: HashMap<RequestId, TrackedCall>,
     /// The ids of all calls, in the order of their arrival.
     order: VecDeque<RequestId>,
-    sources: HashMap<u64, Arc<dyn LiveCallSource>>,
+    sources: HashMap<u64, ConnectedSource>,
     next_source: u64,
     /// The sum of the sizes of all calls.
     size: usize,
     dropped: u64,
+}
+
+struct ConnectedSource {
+    source: Arc<dyn LiveCallSource>,
+    /// The sessions of the process whose calls are refused.
+    stops: Vec<StopNotice>,
 }
 
 struct TrackedCall {
@@ -69,6 +79,12 @@ pub trait LiveCallSource: Send + Sync {
 
     /// Cancels a running call of the process. `by` names the person. Returns false if the process cannot be reached.
     fn cancel(&self, id: &RequestId, by: &str) -> bool;
+
+    /// Refuses the calls of the session that the order names. Returns false if the process cannot be reached.
+    fn stop_session(&self, notice: &StopNotice) -> bool;
+
+    /// Accepts the calls of a session again. Returns false if the process cannot be reached.
+    fn start_session(&self, session: &str) -> bool;
 }
 
 /// All running and recent calls, oldest first.
@@ -162,14 +178,20 @@ impl LiveCallHub {
         let mut state = self.0.state.lock();
         let number = state.next_source;
         state.next_source += 1;
-        state.sources.insert(number, source);
+        let stops = Vec::new();
+        state
+            .sources
+            .insert(number, ConnectedSource { source, stops });
         number
     }
 
     /// Removes a process. Its running calls are lost.
     pub fn remove_source(&self, source: u64) {
         let mut state = self.0.state.lock();
-        state.sources.remove(&source);
+        let removed = state.sources.remove(&source);
+        if removed.is_some_and(|removed| !removed.stops.is_empty()) {
+            self.0.stops.send_replace(());
+        }
         let is_of_source =
             |tracked: &&TrackedCall| tracked.source == source && !tracked.call.is_over();
         let running = state.calls.values().filter(is_of_source);
@@ -184,6 +206,26 @@ impl LiveCallHub {
     /// Adds events of a process.
     pub fn apply(&self, source: u64, events: Vec<LiveCallEvent>) {
         self.apply_locked(&mut self.0.state.lock(), source, events);
+    }
+
+    /// Takes the sessions of a process whose calls are refused.
+    pub fn set_stops(&self, source: u64, stops: Vec<StopNotice>) {
+        let mut state = self.0.state.lock();
+        if let Some(source) = state.sources.get_mut(&source)
+            && source.stops != stops
+        {
+            source.stops = stops;
+            self.0.stops.send_replace(());
+        }
+    }
+
+    /// Returns a receiver that is notified when sessions were stopped or started.
+    pub fn stop_changes(&self) -> watch::Receiver<()> {
+        self.0.stops.subscribe()
+    }
+
+    pub(super) fn with_state<T>(&self, read: impl FnOnce(&HubState) -> T) -> T {
+        read(&self.0.state.lock())
     }
 
     /// Counts events that a process has dropped.
@@ -224,8 +266,32 @@ impl HubState {
         }
         let numbers = std::iter::once(&tracked.source).chain(&tracked.others);
         Ok(numbers
-            .filter_map(|number| self.sources.get(number).cloned())
+            .filter_map(|number| self.sources.get(number))
+            .map(|connected| Arc::clone(&connected.source))
             .collect())
+    }
+
+    /// Returns the pipelines of a process.
+    pub(super) fn sources_of_process(&self, pid: u32) -> Vec<Arc<dyn LiveCallSource>> {
+        let sources = self.sources.values().map(|connected| &connected.source);
+        let sources = sources.filter(|source| source.process().pid == pid);
+        sources.cloned().collect()
+    }
+
+    /// Returns the calls of processes that are connected, oldest first.
+    pub(super) fn calls_of_connected(&self) -> impl Iterator<Item = &LiveCall> {
+        let calls = self.order.iter().filter_map(|id| self.calls.get(id));
+        let connected = calls.filter(|tracked| self.sources.contains_key(&tracked.source));
+        connected.map(|tracked| &tracked.call)
+    }
+
+    /// Returns the sessions whose calls are refused, with their processes.
+    pub(super) fn session_stops(&self) -> impl Iterator<Item = (LiveProcess, StopNotice)> {
+        self.sources.values().flat_map(|connected| {
+            let process = connected.source.process();
+            let stops = connected.stops.iter().cloned();
+            stops.map(move |notice| (process.clone(), notice))
+        })
     }
 
     /// Adds an event. Returns false if it is not passed on.
@@ -259,7 +325,9 @@ impl HubState {
         let is_passed_on = tracked.source == source
             || matches!(
                 event,
-                LiveCallEvent::Decided { .. } | LiveCallEvent::Effect { .. }
+                LiveCallEvent::Decided { .. }
+                    | LiveCallEvent::Edited { .. }
+                    | LiveCallEvent::Effect { .. }
             );
         if is_passed_on {
             tracked.call.apply(event);

@@ -1,6 +1,7 @@
 //! A call as a console shows it: all its events so far, bounded.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use mimir_core::call_monitor::{
@@ -27,6 +28,15 @@ pub struct LiveCall {
     /// The last decision, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decided: Option<CallDecision>,
+    /// The time since which the call is in its state, if it has waited for a person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// The run time before that, in milliseconds, without the time for which the call has waited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ran_ms: Option<f64>,
+    /// The arguments that a person has edited, which replace those at the start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub edited: Option<EditedArguments>,
     /// The last effects, oldest first.
     pub effects: VecDeque<LiveCallEffect>,
     /// The number of all effects.
@@ -71,6 +81,17 @@ pub struct CallDecision {
     pub reasons: Vec<DecisionReason>,
 }
 
+/// Arguments of a call that a person has edited.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EditedArguments {
+    /// The masked arguments as JSON, or the reason in parentheses why they are not shown.
+    pub arguments: String,
+    /// True if the arguments were cut.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub arguments_truncated: bool,
+}
+
 /// An effect of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -106,6 +127,9 @@ impl LiveCall {
             started,
             state: LiveCallStatus::Running,
             decided: None,
+            since: None,
+            ran_ms: None,
+            edited: None,
             effects: VecDeque::new(),
             effect_count: 0,
             progress: None,
@@ -118,6 +142,25 @@ impl LiveCall {
     /// Returns the id.
     pub fn id(&self) -> &RequestId {
         &self.started.id
+    }
+
+    /// Returns the run time until `now`, without the time for which the call has waited for a person.
+    pub fn run_time(&self, now: Timestamp) -> Duration {
+        let milliseconds = |ms: f64| Duration::from_secs_f64(ms.clamp(0.0, 1e12) / 1e3);
+        if let Some(finished) = &self.finished {
+            return milliseconds(finished.receipt.duration_ms);
+        }
+        let ran = milliseconds(self.ran_ms.unwrap_or_default());
+        match self.state {
+            LiveCallStatus::Waiting if self.ran_ms.is_some() => ran,
+            _ => ran + elapsed(self.since.unwrap_or(self.started.at), now),
+        }
+    }
+
+    /// Returns for how long the call has been waiting for a person, if it does.
+    pub fn waiting_time(&self, now: Timestamp) -> Option<Duration> {
+        let since = self.since.unwrap_or(self.started.at);
+        (self.state == LiveCallStatus::Waiting).then(|| elapsed(since, now))
     }
 
     /// Returns true if the call has ended or is lost.
@@ -134,6 +177,8 @@ impl LiveCall {
                 rule,
                 reasons,
                 state,
+                since,
+                ran_ms,
                 ..
             } => {
                 // A report without reasons only changes the state.
@@ -147,12 +192,25 @@ impl LiveCall {
                     rule: rule.clone(),
                     reasons,
                 });
+                if since.is_some() {
+                    (self.since, self.ran_ms) = (*since, *ran_ms);
+                }
                 if !self.is_over() {
                     self.state = match state {
                         LiveCallState::Waiting => LiveCallStatus::Waiting,
                         LiveCallState::Running => LiveCallStatus::Running,
                     };
                 }
+            }
+            LiveCallEvent::Edited {
+                arguments,
+                arguments_truncated,
+                ..
+            } => {
+                self.edited = Some(EditedArguments {
+                    arguments: arguments.clone(),
+                    arguments_truncated: *arguments_truncated,
+                });
             }
             LiveCallEvent::Effect {
                 at,
@@ -233,11 +291,18 @@ impl LiveCall {
             .finished
             .as_ref()
             .and_then(|finished| finished.message.as_ref());
+        let edited = self.edited.as_ref();
         4 * PER_ITEM
             + self.started.arguments.len()
+            + edited.map_or(0, |edited| edited.arguments.len())
             + self.output.len()
             + finished.map_or(0, String::len)
             + effects.sum::<usize>()
             + reasons.sum::<usize>()
     }
+}
+
+/// Returns the time between two times, or zero if the clock was set back.
+fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(since)).unwrap_or_default()
 }

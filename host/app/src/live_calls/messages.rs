@@ -2,6 +2,7 @@
 
 use mimir_core::RequestId;
 use mimir_core::call_monitor::{LiveCallEvent, LiveProcess};
+use mimir_core::call_switch::StopNotice;
 use serde::{Deserialize, Serialize};
 
 /// Maximum length of a line, in bytes. Senders stay far below it.
@@ -21,6 +22,8 @@ pub(super) enum PublisherMessage {
     Events(Vec<LiveCallEvent>),
     /// Number of events that were dropped since the last such message.
     Dropped(u64),
+    /// The sessions whose calls are refused: all of them, after each change.
+    Stops(Vec<StopNotice>),
 }
 
 /// An order of a console to a process.
@@ -33,6 +36,13 @@ pub(super) enum ConsoleOrder {
         id: RequestId,
         /// The person.
         by: String,
+    },
+    /// Refuse the calls of the session that the order names.
+    Stop(StopNotice),
+    /// Accept the calls of a session again.
+    Start {
+        /// The session, as consoles show it.
+        session: String,
     },
 }
 

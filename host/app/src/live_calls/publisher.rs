@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use mimir_core::RequestId;
 use mimir_core::call_monitor::{CallMonitor, CallReport, LiveCallEvent, LiveProcess, RunningCalls};
+use mimir_core::call_switch::StopNotice;
 use parking_lot::{Condvar, Mutex};
 
 use super::hub::{LiveCallHub, LiveCallSource};
@@ -128,6 +129,7 @@ impl LiveCallPublisher {
             own: hub.map(|hub| OwnConsole::new(hub, process.clone(), &calls)),
             folder: SocketFolder::of_user(user_dirs),
             consoles: Vec::new(),
+            known_stops: 0,
             state: Arc::clone(&state),
             calls,
             process,
@@ -168,6 +170,15 @@ impl LiveCallSource for OwnCalls {
 
     fn cancel(&self, id: &RequestId, by: &str) -> bool {
         self.calls.cancel(id, by)
+    }
+
+    fn stop_session(&self, notice: &StopNotice) -> bool {
+        self.calls.stops().stop(notice.clone().cleaned())
+    }
+
+    fn start_session(&self, session: &str) -> bool {
+        self.calls.stops().start(session);
+        true
     }
 }
 
@@ -256,8 +267,17 @@ impl ConnectedConsole {
             while let Some(end) = self.received.iter().position(|byte| *byte == b'\n') {
                 let message = serde_json::from_slice(&self.received[..end])?;
                 self.received.drain(..=end);
-                let ConsoleOrder::Cancel { id, by } = message;
-                calls.cancel(&id, mimir_core::text::prefix(&by, 200));
+                match message {
+                    ConsoleOrder::Cancel { id, by } => {
+                        calls.cancel(&id, mimir_core::text::prefix(&by, 200));
+                    }
+                    ConsoleOrder::Stop(notice) => {
+                        calls.stops().stop(notice.cleaned());
+                    }
+                    ConsoleOrder::Start { session } => {
+                        calls.stops().start(&session);
+                    }
+                }
             }
             if self.received.len() > MAX_LINE {
                 return Err(ErrorKind::InvalidData.into());
@@ -273,6 +293,8 @@ struct PublisherThread {
     folder: Option<SocketFolder>,
     own: Option<OwnConsole>,
     consoles: Vec<ConnectedConsole>,
+    /// The version of the orders to stop sessions that consoles know.
+    known_stops: u64,
 }
 
 impl PublisherThread {
@@ -347,6 +369,13 @@ impl PublisherThread {
                     console.push(&line, count);
                 }
             }
+            let stops = self.calls.stops().notices();
+            if !stops.is_empty() {
+                let line = to_line(&PublisherMessage::Stops(stops));
+                for console in &mut connected {
+                    console.unsent.extend_from_slice(&line);
+                }
+            }
         }
         self.consoles.append(&mut connected);
     }
@@ -354,6 +383,24 @@ impl PublisherThread {
     fn render(&self, reports: Vec<CallReport>) -> Vec<LiveCallEvent> {
         let reports = reports.into_iter();
         reports.map(|it| it.into_event(&self.process)).collect()
+    }
+
+    /// Sends the orders to stop sessions to all consoles, if they have changed.
+    fn send_stops(&mut self) {
+        // Read before the orders: a change in between is sent twice, and not never.
+        let version = self.calls.stops().version();
+        if version == self.known_stops {
+            return;
+        }
+        self.known_stops = version;
+        let stops = self.calls.stops().notices();
+        let line = to_line(&PublisherMessage::Stops(stops.clone()));
+        for console in &mut self.consoles {
+            console.unsent.extend_from_slice(&line);
+        }
+        if let Some(own) = &self.own {
+            own.hub.set_stops(own.source, stops);
+        }
     }
 
     /// Sends reports to all consoles, and carries out their orders.
@@ -380,6 +427,7 @@ impl PublisherThread {
             }
             own.hub.add_dropped(dropped);
         }
+        self.send_stops();
         if self.own.is_none() && self.consoles.is_empty() {
             self.state.is_watched.store(false, Ordering::Relaxed);
             self.state.work.lock().queue.clear();

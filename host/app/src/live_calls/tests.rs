@@ -12,6 +12,7 @@ use mimir_core::call_monitor::{
     LiveCallEnd, LiveCallEvent, LiveCallState, LiveEffect, LiveProcess, LiveStream, RunningCalls,
     StartedCall,
 };
+use mimir_core::call_switch::{SessionStops, StopNotice};
 use mimir_core::{Decision, DecisionReason, PolicyLayer, Receipt, RequestId, ToolErrorCode};
 
 use super::messages::{ConsoleOrder, MAX_LINE, PublisherMessage, event_lines, to_line};
@@ -82,6 +83,14 @@ impl LiveCallSource for CountingSource {
 
     fn cancel(&self, _: &RequestId, _: &str) -> bool {
         self.0.fetch_add(1, Ordering::SeqCst);
+        true
+    }
+
+    fn stop_session(&self, _: &StopNotice) -> bool {
+        true
+    }
+
+    fn start_session(&self, _: &str) -> bool {
         true
     }
 }
@@ -233,9 +242,17 @@ async fn console_removes_sockets_of_processes_that_have_ended() {
     drop(std::os::unix::net::UnixListener::bind(&stale).unwrap());
     let other = sockets.path().join("not-a-socket");
     std::fs::write(&other, "").unwrap();
+    // A console of another container, whose process id does not exist here.
+    let elsewhere = sockets.path().join("4194302-0123456789abcdef.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&elsewhere).unwrap();
     let _console = LiveConsole::open(&dirs, &LiveCallHub::default()).unwrap();
     assert!(!stale.exists());
-    assert!(other.exists());
+    assert!(elsewhere.exists() && other.exists());
+    assert_eq!(sockets.sockets().len(), 2);
+    // One that has crashed is removed by the first process that connects.
+    drop(listener);
+    assert!(sockets.connect("4194302-0123456789abcdef.sock").is_err());
+    assert!(!cfg!(target_os = "linux") || !elsewhere.exists());
 }
 
 #[tokio::test]
@@ -285,7 +302,9 @@ async fn console_shows_calls_of_a_process_until_it_is_gone() {
         line
     });
     let order = order.await.unwrap();
-    let ConsoleOrder::Cancel { id: cancelled, by } = serde_json::from_str(&order).unwrap();
+    let ConsoleOrder::Cancel { id: cancelled, by } = serde_json::from_str(&order).unwrap() else {
+        panic!("{order}");
+    };
     assert_eq!((cancelled, by.as_str()), (id, "ada"));
     drop(stream);
     until(&hub, |state| state.calls[0].state == LiveCallStatus::Lost).await;
@@ -307,6 +326,8 @@ fn event_lines_have_all_events_and_stay_within_the_limit() {
             rule: None,
             reasons: vec![reason; LiveCallEvent::MAX_REASONS],
             state: LiveCallState::Running,
+            since: None,
+            ran_ms: None,
         }
     };
     let id = new_id();
@@ -384,4 +405,142 @@ async fn publisher_is_watched_only_while_a_console_is_open() {
     reached(&after, false).await;
     let own = LiveCallPublisher::start(&dirs, Arc::new(RunningCalls::default()), Some(hub));
     assert!(own.unwrap().is_watched());
+}
+
+fn stop_notice(session: &str) -> StopNotice {
+    StopNotice::new("ada".into(), SystemTime::now(), Some("wild".into())).for_session(session)
+}
+
+/// Waits until the hub knows an agent of which `check` is true.
+fn wait_for_agent(hub: &LiveCallHub, check: impl Fn(&LiveAgent) -> bool) -> LiveAgent {
+    let until = std::time::Instant::now() + WAIT;
+    loop {
+        if let Some(agent) = hub.agents().into_iter().find(&check) {
+            return agent;
+        }
+        assert!(std::time::Instant::now() < until, "{:?}", hub.agents());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn hub_agents_are_the_sessions_of_connected_processes() {
+    let hub = LiveCallHub::default();
+    let source = hub.add_source(Arc::new(CountingSource::default()));
+    let (ended, running) = (new_id(), new_id());
+    hub.apply(
+        source,
+        vec![started(&ended), finished(&ended), started(&running)],
+    );
+    let agents = hub.agents();
+    assert_eq!(agents.len(), 1);
+    assert_eq!((agents[0].running, agents[0].waiting), (1, 0));
+    let key = agents[0].key();
+    assert!(hub.stop_agent(&key, stop_notice("s")).is_ok());
+    let mut changes = hub.stop_changes();
+    hub.set_stops(source, vec![stop_notice("s")]);
+    assert!(changes.has_changed().unwrap());
+    changes.mark_unchanged();
+    assert_eq!(hub.agents()[0].stop.as_ref().unwrap().by, "ada");
+    assert!(hub.start_agent(&key).is_ok());
+    let unknown = AgentKey {
+        session: "other".into(),
+        ..key.clone()
+    };
+    for error in [
+        hub.stop_agent(&unknown, stop_notice("other")).unwrap_err(),
+        hub.start_agent(&unknown).unwrap_err(),
+    ] {
+        assert_eq!(error.code, ToolErrorCode::NotFound);
+    }
+    hub.remove_source(source);
+    assert!(changes.has_changed().unwrap());
+    assert!(hub.agents().is_empty(), "its process is gone");
+    assert!(hub.stop_agent(&key, stop_notice("s")).is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agent_is_stopped_in_its_process_and_later_consoles_know_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let user_dirs = user_dirs(folder.path());
+    let hub = LiveCallHub::default();
+    let console = LiveConsole::open(&user_dirs, &hub).unwrap();
+    let calls = Arc::new(RunningCalls::default());
+    let publisher = LiveCallPublisher::start(&user_dirs, Arc::clone(&calls), None).unwrap();
+    // The process has no calls yet, so the agent is known by its order only.
+    assert!(calls.stops().stop(stop_notice("s\u{202e}")));
+    let agent = wait_for_agent(&hub, |agent| agent.stop.is_some());
+    assert!(!agent.session.contains('\u{202e}'), "{agent:?}");
+    assert_eq!(agent.process.pid, std::process::id());
+    assert!(calls.stops().stopped("s\u{202e}").is_some());
+    let later = LiveCallHub::default();
+    let second = LiveConsole::open(&user_dirs, &later).unwrap();
+    wait_for_agent(&later, |agent| agent.stop.is_some());
+    later.start_agent(&agent.key()).unwrap();
+    let until = std::time::Instant::now() + WAIT;
+    while calls.stops().stopped("s\u{202e}").is_some() || !hub.agents().is_empty() {
+        assert!(std::time::Instant::now() < until);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop((publisher, console, second));
+}
+
+#[test]
+fn stops_fit_a_message() {
+    let notices: Vec<_> = (0..SessionStops::MAX)
+        .map(|number| {
+            let long = "\\".repeat(10_000);
+            let session = format!("{number}{}", "\u{202e}".repeat(2_000));
+            StopNotice::new(long.clone(), SystemTime::now(), Some(long))
+                .for_session(&session)
+                .cleaned()
+        })
+        .collect();
+    assert!(to_line(&PublisherMessage::Stops(notices)).len() < MAX_LINE);
+}
+
+#[test]
+fn live_call_times_do_not_count_the_wait() {
+    let hub = LiveCallHub::default();
+    let source = hub.add_source(Arc::new(CountingSource::default()));
+    let id = new_id();
+    let at = |second: i64| Timestamp::from_second(second).unwrap();
+    let decided = |state, second, ran_ms| LiveCallEvent::Decided {
+        id: id.clone(),
+        decision: Decision::Ask,
+        rule: None,
+        reasons: Vec::new(),
+        state,
+        since: Some(at(second)),
+        ran_ms: Some(ran_ms),
+    };
+    hub.apply(source, vec![started(&id)]);
+    let call = hub.call(&id).unwrap();
+    assert_eq!(call.run_time(at(5)), Duration::from_secs(5));
+    hub.apply(source, vec![decided(LiveCallState::Waiting, 10, 2_000.0)]);
+    let call = hub.call(&id).unwrap();
+    assert_eq!(call.run_time(at(100)), Duration::from_secs(2));
+    assert_eq!(call.waiting_time(at(100)), Some(Duration::from_secs(90)));
+    hub.apply(source, vec![decided(LiveCallState::Running, 100, 2_000.0)]);
+    let call = hub.call(&id).unwrap();
+    assert_eq!(call.run_time(at(103)), Duration::from_secs(5));
+    assert_eq!(call.waiting_time(at(103)), None);
+    // A clock that was set back.
+    assert_eq!(call.run_time(at(50)), Duration::from_secs(2));
+}
+
+#[test]
+fn edited_arguments_are_kept_beside_those_at_the_start() {
+    let hub = LiveCallHub::default();
+    let source = hub.add_source(Arc::new(CountingSource::default()));
+    let id = new_id();
+    let edited = LiveCallEvent::Edited {
+        id: id.clone(),
+        arguments: "{\"path\": \"b\"}".into(),
+        arguments_truncated: false,
+    };
+    hub.apply(source, vec![started(&id), edited]);
+    let call = hub.call(&id).unwrap();
+    assert_eq!(call.started.arguments, "{}");
+    assert_eq!(call.edited.unwrap().arguments, "{\"path\": \"b\"}");
 }

@@ -196,6 +196,10 @@ impl CallObserver for WorkerObserver {
         self.frames.report(WorkerFrame::Log(line.into()));
     }
 
+    fn waiting(&self, tool: &str) {
+        self.progress(CallProgress::waiting(tool));
+    }
+
     fn approver(&self) -> Option<&dyn Approver> {
         let approver = self.approver.as_ref();
         approver.map(|approver| approver as &dyn Approver)

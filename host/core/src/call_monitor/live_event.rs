@@ -37,6 +37,22 @@ pub enum LiveCallEvent {
         reasons: Vec<DecisionReason>,
         /// The state of the call after the decision.
         state: LiveCallState,
+        /// The time since which the call is in this state, if it has waited for a person.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        since: Option<Timestamp>,
+        /// The run time before that, in milliseconds, without the time for which the call has waited.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ran_ms: Option<f64>,
+    },
+    /// A person has edited the arguments. The rules are evaluated again.
+    Edited {
+        /// The id of the call.
+        id: RequestId,
+        /// The masked new arguments as JSON, or the reason in parentheses why they are not shown.
+        arguments: String,
+        /// True if the arguments were cut.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        arguments_truncated: bool,
     },
     /// An action outside the tool's sandbox was checked, and is carried out unless it was denied.
     Effect {
@@ -104,6 +120,7 @@ impl LiveCallEvent {
             Self::Started(call) => &call.id,
             Self::Finished(call) => &call.id,
             Self::Decided { id, .. }
+            | Self::Edited { id, .. }
             | Self::Effect { id, .. }
             | Self::Progress { id, .. }
             | Self::Output { id, .. }
@@ -136,6 +153,7 @@ impl LiveCallEvent {
                     lines.into_iter().for_each(clean_line);
                 }
             }
+            Self::Edited { arguments, .. } => clean_text(arguments, Self::MAX_ARGUMENTS),
             Self::Effect { subject, .. } => clean_line(subject),
             Self::Progress { message, .. } => message.iter_mut().for_each(clean_line),
             Self::Output { text, .. } => clean_text(text, Self::MAX_OUTPUT),

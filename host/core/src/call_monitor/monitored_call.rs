@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::SystemTime;
 
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::call::RequestId;
 use crate::client_name::ClientName;
@@ -17,7 +17,7 @@ use crate::error::{ToolError, ToolErrorCode};
 use crate::redact::Redactor;
 use crate::tool::Tool;
 
-use super::live_event::LiveCallState;
+use super::shown_arguments::ReportedArguments;
 
 /// A call that waits or runs. Contains the unmasked arguments.
 pub(crate) struct MonitoredCall {
@@ -37,19 +37,12 @@ pub(crate) enum CalledTool {
     Unknown(String),
 }
 
-/// The arguments of a call.
-pub(crate) enum ReportedArguments {
-    /// The unmasked arguments.
-    Unmasked(Arc<Value>),
-    /// The reason why they are not shown.
-    Withheld(&'static str),
-}
-
 /// The facts about a call that change while it runs.
 #[derive(Default)]
 struct CallStatus {
     decision: Option<(Decision, Option<String>)>,
-    is_waiting: bool,
+    /// The time since which the call waits for a person.
+    waits_since: Option<SystemTime>,
     /// True if the changes of the call can be undone with its id.
     has_undo: bool,
     /// The person who has cancelled the call.
@@ -66,8 +59,6 @@ pub(crate) struct CallFacts {
     pub(crate) tool: CalledTool,
     pub(crate) parent: Option<RequestId>,
     pub(crate) arguments: ReportedArguments,
-    /// The size of the arguments in bytes.
-    pub(crate) arguments_size: usize,
 }
 
 impl MonitoredCall {
@@ -96,7 +87,8 @@ impl MonitoredCall {
 
     /// Notes whether the call waits for a person.
     pub(super) fn set_waiting(&self, is_waiting: bool) {
-        self.status.lock().is_waiting = is_waiting;
+        let since = is_waiting.then(|| self.stopwatch.now());
+        self.status.lock().waits_since = since;
     }
 
     /// Notes that the changes of the call can be undone.
@@ -112,15 +104,13 @@ impl MonitoredCall {
             .then(|| self.facts.id.to_string())
     }
 
-    /// Returns the decision of the rules, if there is one, and the state.
-    pub(super) fn decision_and_state(&self) -> (Option<(Decision, Option<String>)>, LiveCallState) {
+    /// Returns the decision of the rules, if there is one, and the time since which the call waits for a person, if it
+    /// does.
+    pub(super) fn decision_and_wait(
+        &self,
+    ) -> (Option<(Decision, Option<String>)>, Option<SystemTime>) {
         let status = self.status.lock();
-        let state = if status.is_waiting {
-            LiveCallState::Waiting
-        } else {
-            LiveCallState::Running
-        };
-        (status.decision.clone(), state)
+        (status.decision.clone(), status.waits_since)
     }
 
     /// Orders the call to end. Returns false if it was ordered already.

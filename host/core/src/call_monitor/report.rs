@@ -1,13 +1,12 @@
 //! Reports of the pipeline about a running call. Their content is masked, cut and made visible on the way out.
 
-use std::io;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use crate::call::{CallProgress, LogLevel, RequestId};
+use crate::call_switch::shown_session;
 use crate::command::CommandStream;
 use crate::decision::{Decision, DecisionReason, PolicyEvaluation};
 use crate::error::{ToolError, ToolErrorCode};
@@ -18,7 +17,8 @@ use crate::text;
 use super::live_event::{
     LiveCallEnd, LiveCallEvent, LiveCallState, LiveEffect, LiveProcess, LiveStream, StartedCall,
 };
-use super::monitored_call::{CalledTool, MonitoredCall, ReportedArguments};
+use super::monitored_call::{CalledTool, MonitoredCall};
+use super::shown_arguments::{ReportedArguments, cut};
 
 /// A step of a running call, whose content is not masked yet. Only [`Self::into_event`] gives access to it.
 pub struct CallReport(ReportContent);
@@ -36,6 +36,13 @@ enum ReportContent {
         decision: Decision,
         rule: Option<String>,
         state: LiveCallState,
+        /// The time since which the call is in this state, and its run time before that.
+        since: SystemTime,
+        ran: Duration,
+    },
+    Edited {
+        call: Arc<MonitoredCall>,
+        arguments: Box<ReportedArguments>,
     },
     Effect {
         id: RequestId,
@@ -83,14 +90,26 @@ impl CallReport {
 
     /// Reports the state of a call about which the rules have decided.
     pub(super) fn state(call: &Arc<MonitoredCall>) -> Option<Self> {
-        let (decision, state) = call.decision_and_state();
+        let (decision, waits_since) = call.decision_and_wait();
         let (decision, rule) = decision?;
+        let state = match waits_since {
+            Some(_) => LiveCallState::Waiting,
+            None => LiveCallState::Running,
+        };
         Some(Self(ReportContent::State {
             call: Arc::clone(call),
             decision,
             rule,
             state,
+            since: waits_since.unwrap_or_else(|| call.stopwatch.now()),
+            ran: call.stopwatch.elapsed(),
         }))
+    }
+
+    /// Reports the arguments that a person has edited.
+    pub(super) fn edited(call: Arc<MonitoredCall>, arguments: ReportedArguments) -> Self {
+        let arguments = Box::new(arguments);
+        Self(ReportContent::Edited { call, arguments })
     }
 
     /// Reports an effect. `subject` must be masked.
@@ -172,6 +191,7 @@ impl CallReport {
             ReportContent::Started(call)
             | ReportContent::Decided { call, .. }
             | ReportContent::State { call, .. }
+            | ReportContent::Edited { call, .. }
             | ReportContent::Finished { call, .. } => &call.facts.id,
             ReportContent::Effect { id, .. }
             | ReportContent::Progress(id, _)
@@ -197,7 +217,8 @@ impl CallReport {
         const FIXED: usize = 512;
         FIXED
             + match &self.0 {
-                ReportContent::Started(call) => call.facts.arguments_size,
+                ReportContent::Started(call) => call.facts.arguments.size(),
+                ReportContent::Edited { arguments, .. } => arguments.size(),
                 ReportContent::Output { text, .. } => text.len(),
                 _ => 0,
             }
@@ -223,6 +244,8 @@ impl CallReport {
                     rule: rule.map(|rule| visible_line(rule)),
                     reasons: visible_reasons(&evaluation),
                     state,
+                    since: None,
+                    ran_ms: None,
                 }
             }
             ReportContent::State {
@@ -230,13 +253,25 @@ impl CallReport {
                 decision,
                 rule,
                 state,
+                since,
+                ran,
             } => LiveCallEvent::Decided {
                 id: call.facts.id.clone(),
                 decision,
                 rule: rule.map(|rule| masked_line(&call.redactor, rule)),
                 reasons: Vec::new(),
                 state,
+                since: Some(timestamp(since)),
+                ran_ms: Some(ran.as_secs_f64() * 1000.0),
             },
+            ReportContent::Edited { call, arguments } => {
+                let (arguments, arguments_truncated) = arguments.shown(&call.redactor);
+                LiveCallEvent::Edited {
+                    id: call.facts.id.clone(),
+                    arguments,
+                    arguments_truncated,
+                }
+            }
             ReportContent::Effect {
                 id,
                 at,
@@ -291,7 +326,7 @@ impl CallReport {
 }
 
 fn started_call(call: &MonitoredCall, process: &LiveProcess) -> StartedCall {
-    let (arguments, arguments_truncated) = shown_arguments(&call.facts.arguments, &call.redactor);
+    let (arguments, arguments_truncated) = call.facts.arguments.shown(&call.redactor);
     let (tool, source, location) = match &call.facts.tool {
         CalledTool::Known(tool) => (
             tool.name().to_string(),
@@ -304,7 +339,7 @@ fn started_call(call: &MonitoredCall, process: &LiveProcess) -> StartedCall {
         id: call.facts.id.clone(),
         at: timestamp(call.at),
         process: process.clone(),
-        session: visible_line(&call.facts.session),
+        session: shown_session(&call.facts.session),
         user: call.facts.user.as_deref().map(visible_line),
         client: (call.facts.client.as_ref())
             .map(|name| masked_line(&call.redactor, name.to_string())),
@@ -318,46 +353,10 @@ fn started_call(call: &MonitoredCall, process: &LiveProcess) -> StartedCall {
     }
 }
 
-/// Returns the masked arguments as JSON text, and whether they were cut. Masks before it cuts: the beginning of a secret
-/// would not be recognized.
-fn shown_arguments(arguments: &ReportedArguments, redactor: &Redactor) -> (String, bool) {
-    match arguments {
-        ReportedArguments::Withheld(reason) => (format!("({reason})"), false),
-        ReportedArguments::Unmasked(arguments) => {
-            let mut arguments = Value::clone(arguments);
-            redactor.mask_value(&mut arguments);
-            let mut json = BoundedText::default();
-            // Fails at the limit, which is not an error.
-            let is_complete = serde_json::to_writer_pretty(&mut json, &arguments).is_ok();
-            let text = String::from_utf8_lossy(&json.0).into_owned();
-            let (text, is_cut) = cut(text::escape_json(text), LiveCallEvent::MAX_ARGUMENTS);
-            (text, is_cut || !is_complete)
-        }
-    }
-}
-
-/// Collects JSON up to the maximum length of shown arguments.
-#[derive(Default)]
-struct BoundedText(Vec<u8>);
-
-impl io::Write for BoundedText {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let left = LiveCallEvent::MAX_ARGUMENTS - self.0.len();
-        let taken = &bytes[..bytes.len().min(left)];
-        self.0.extend_from_slice(taken);
-        match taken.len() {
-            0 if !bytes.is_empty() => Err(io::ErrorKind::WriteZero.into()),
-            count => Ok(count),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 fn visible_reasons(evaluation: &PolicyEvaluation) -> Vec<DecisionReason> {
-    let reasons = evaluation.reasons().take(LiveCallEvent::MAX_REASONS);
+    let mut reasons: Vec<_> = evaluation.reasons().cloned().collect();
+    DecisionReason::sort_for_people(&mut reasons);
+    let reasons = reasons.iter().take(LiveCallEvent::MAX_REASONS);
     let visible = reasons.map(|reason| DecisionReason {
         rule: visible_line(&reason.rule),
         source: visible_line(&reason.source),
@@ -375,15 +374,6 @@ fn masked_line(redactor: &Redactor, mut line: String) -> String {
 /// Returns one line without control characters, of bounded length.
 fn visible_line(line: &str) -> String {
     cut(text::visible(line), LiveCallEvent::MAX_TEXT).0
-}
-
-/// Cuts a text at a character boundary. Returns true if it was longer.
-fn cut(mut text: String, max: usize) -> (String, bool) {
-    let is_longer = text.len() > max;
-    if is_longer {
-        text.truncate(text.floor_char_boundary(max));
-    }
-    (text, is_longer)
 }
 
 /// Returns the time to the millisecond.

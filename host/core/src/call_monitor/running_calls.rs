@@ -1,4 +1,4 @@
-//! The calls of a pipeline that wait or run, so that consoles can list and cancel them.
+//! The calls of a pipeline that wait or run, so that consoles can list and cancel them, and stop sessions.
 //!
 //! A call that completes at once is registered only while a console watches.
 
@@ -8,18 +8,20 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use crate::call::RequestId;
+use crate::call_switch::SessionStops;
 use crate::decision::{Decision, PolicyEvaluation};
 use crate::outcome::Outcome;
 use crate::redact::Redactor;
 
 use super::monitored_call::MonitoredCall;
-use super::{CallMonitor, CallReport, LiveCallState, LiveEffect};
+use super::{CallMonitor, CallReport, LiveCallState, LiveEffect, ReportedArguments};
 
 /// The calls of a pipeline and its views that wait or run.
 #[derive(Default)]
 pub struct RunningCalls {
     monitor: OnceLock<Arc<dyn CallMonitor>>,
     calls: Mutex<HashMap<RequestId, Arc<MonitoredCall>>>,
+    stops: SessionStops,
 }
 
 impl RunningCalls {
@@ -38,6 +40,11 @@ impl RunningCalls {
     pub fn cancel(&self, id: &RequestId, by: &str) -> bool {
         let call = self.calls.lock().get(id).cloned();
         call.is_some_and(|call| call.cancel(by))
+    }
+
+    /// Returns the sessions whose calls are refused.
+    pub fn stops(&self) -> &SessionStops {
+        &self.stops
     }
 
     /// Sets the monitor. Only the first call has an effect.
@@ -66,6 +73,17 @@ impl RunningCalls {
 }
 
 impl RunningCalls {
+    /// Reports the arguments of a call that a person has edited.
+    pub(crate) fn report_edit(
+        &self,
+        call: &Arc<MonitoredCall>,
+        arguments: impl FnOnce() -> ReportedArguments,
+    ) {
+        if let Some(monitor) = self.watcher() {
+            monitor.report(CallReport::edited(Arc::clone(call), arguments()));
+        }
+    }
+
     /// Reports changed files of a call. `mask` masks secrets in a path.
     pub(crate) fn report_changed_files(
         &self,

@@ -1,9 +1,10 @@
 //! Third stage: asks a person if a rule requires it, and determines the rights of the call.
 
 use std::any::Any;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -324,6 +325,10 @@ impl NestedCaller {
     }
 }
 
+/// Interval at which the observer of a call is told that the call waits for a person. Less than the time limits of clients,
+/// which begin at some ten seconds.
+const WAITING_INTERVAL: Duration = Duration::from_secs(3);
+
 /// Maximum length of a person's reason in the error for the model, in characters.
 const REASON_MAX: usize = 300;
 
@@ -427,6 +432,13 @@ pub(super) async fn ask(
             }
         }
     });
+    let clock = &*ports.clock;
+    let wait = pin!(report_waiting(
+        &*checked.observer,
+        clock,
+        &checked.tool,
+        wait
+    ));
     // An effect waits within the run of its call, which ends with it if the call is cancelled.
     let running = (!checked.is_effect).then(|| recorder.register(&checked.arguments));
     let running = running.flatten();
@@ -486,6 +498,24 @@ pub(super) async fn ask(
             let remedies = policy::remedies_besides_approval(evaluation, &checked.tool);
             error.remedies = std::iter::once(remedy).chain(remedies).collect();
             Err(error)
+        }
+    }
+}
+
+/// Waits for an answer, and tells the observer of the call at intervals that it still waits.
+async fn report_waiting<F: Future>(
+    observer: &dyn CallObserver,
+    clock: &dyn Clock,
+    tool: &Tool,
+    mut wait: Pin<&mut F>,
+) -> F::Output {
+    let mut next = clock.instant();
+    loop {
+        next += WAITING_INTERVAL;
+        tokio::select! {
+            biased;
+            answer = &mut wait => return answer,
+            () = clock.sleep_until(next) => observer.waiting(tool.name().as_str()),
         }
     }
 }

@@ -8,26 +8,33 @@ use std::time::{Duration, SystemTime};
 use crate::approval::ApprovalAnswer;
 use crate::audit::{
     self, AuditError, AuditEvent, AuditSink, CallSpan, CanaryDirection, EffectKind, EventKind,
+    StopCause,
 };
 use crate::call::{Call, CallContext, CallObserver, ParentCall, RequestId};
+use crate::call_switch::StopNotice;
 use crate::clock::Stopwatch;
 use crate::decision::{Decision, PolicyEvaluation};
 use crate::error::{ToolError, ToolErrorCode};
 use crate::outcome::Outcome;
 use crate::redact::{MaskSummary, Redactor, VaultError};
 use crate::registry::Registry;
+use crate::text;
 use crate::tool::Tool;
 
 use super::approve::Approved;
 use super::effect::leak::LeakedSecret;
 use super::label::TaintFloor;
 use super::mask::MaskingObserver;
+use super::session::PipelineSessions;
 use super::span_observer::SpanObserver;
 use super::{Pipeline, PipelinePorts, PipelineSnapshot};
 
 mod reports;
 
 use reports::{CallReporter, EffectReport};
+
+/// Maximum length of the recorded notice that all calls were stopped, in characters.
+const STOP_DETAIL_MAX: usize = 300;
 
 pub(super) struct CallRecorder {
     sink: Option<Arc<dyn AuditSink>>,
@@ -43,6 +50,8 @@ pub(super) struct CallRecorder {
     observer: Option<Arc<MaskingObserver>>,
     /// True if the tool has started, and may change something.
     may_have_run: AtomicBool,
+    /// True if the tool was removed or has lost rights while the call waited or ran.
+    has_lost_rights: AtomicBool,
     /// The reports of the call to consoles.
     reporter: Option<CallReporter>,
     /// For an effect: its report to consoles.
@@ -77,6 +86,7 @@ impl CallRecorder {
             vault_error,
             observer: None,
             may_have_run: AtomicBool::new(false),
+            has_lost_rights: AtomicBool::new(false),
             reporter: None,
             effect_report: None,
         };
@@ -99,6 +109,7 @@ impl CallRecorder {
             vault_error,
             observer: None,
             may_have_run: AtomicBool::new(false),
+            has_lost_rights: AtomicBool::new(false),
             reporter: None,
             effect_report: None,
         }
@@ -136,6 +147,7 @@ impl CallRecorder {
             vault_error: None,
             observer: None,
             may_have_run: AtomicBool::new(false),
+            has_lost_rights: AtomicBool::new(false),
             reporter: None,
             effect_report: None,
         })
@@ -184,10 +196,45 @@ impl CallRecorder {
         self.equivalent_tool = equivalent;
     }
 
-    /// Records the decision and the first rule with that decision.
-    pub(super) fn record_decision(&mut self, evaluation: &PolicyEvaluation) {
+    /// Records the decision and the first rule with that decision, and the untrusted content that the session had read.
+    /// An effect names that content only if it was a reason of the decision.
+    pub(super) fn record_decision(
+        &mut self,
+        evaluation: &PolicyEvaluation,
+        sessions: &PipelineSessions,
+    ) {
         self.event.decision = Some(evaluation.decision());
         self.event.rule = evaluation.decisive().map(|reason| reason.rule.clone());
+        self.event.tainted = evaluation.is_tainted();
+        if self.event.tainted || self.event.event == EventKind::Call {
+            let session = sessions.get(&self.event.session);
+            self.event.untrusted_reads = session.untrusted_calls();
+        }
+    }
+
+    /// Records that all calls were stopped while the call waited or ran, or before it arrived.
+    pub(super) fn record_stop(&mut self, notice: &StopNotice) {
+        let was_decided = self.event.decision.is_some();
+        self.event.stop = Some(if was_decided {
+            StopCause::KillSwitch
+        } else {
+            StopCause::AllStopped
+        });
+        let by = text::visible(&notice.by);
+        let because = notice.reason.as_deref().map(text::visible);
+        let because = because.map_or(String::new(), |reason| format!(": {reason}"));
+        let calls = match notice.session {
+            Some(_) => "all calls of this agent",
+            None => "all calls",
+        };
+        let mut detail = format!("{calls} were stopped by {by}{because}");
+        self.redactor.mask_text(&mut detail);
+        self.event.detail = Some(text::prefix(&detail, STOP_DETAIL_MAX).to_owned());
+    }
+
+    /// Notes that the tool was removed or has lost rights while the call waited or ran.
+    pub(super) fn mark_lost_rights(&self) {
+        self.has_lost_rights.store(true, Ordering::Relaxed);
     }
 
     /// Records a person's answer and the time until it was given.
@@ -284,6 +331,7 @@ impl CallRecorder {
         if self.event.arguments.is_some() {
             self.event.arguments = Some(arguments.clone());
         }
+        self.report_edit(arguments);
     }
 
     /// Fails if the secrets could not be read and thus not be masked. The error contains no part of the call.
@@ -522,6 +570,9 @@ impl CallRecorder {
             return Ok(());
         };
         self.event.set_outcome(outcome);
+        if self.has_lost_rights.load(Ordering::Relaxed) && !self.event.ok {
+            self.event.stop = Some(StopCause::LostRights);
+        }
         self.truncate_caller_text();
         self.record_used_exceptions(&*sink);
         if alone && !sink.is_remote() {

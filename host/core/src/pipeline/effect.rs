@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::audit::{AuditEvent, CanaryDirection, EffectKind, EventKind};
 use crate::call::{CallContext, CallObserver, ParentCall};
 use crate::call_monitor::{CallReport, LiveEffect};
+use crate::call_switch::{CallSwitch as _, SessionSwitch};
 use crate::command::SessionConnection;
 use crate::decision::{Decision, PolicyEvaluation};
 use crate::error::{ToolError, ToolErrorCode};
@@ -363,7 +364,12 @@ impl Inner {
     /// or replaced, or if the tool is denied or its grant was revoked.
     fn current_rights(&self, snapshot: &PipelineSnapshot) -> Result<(Arc<Tool>, Needs), ToolError> {
         let connections = self.pipeline.0.connections.get();
-        if let Some(notice) = connections.and_then(|connections| connections.switch.stopped()) {
+        let switch = SessionSwitch {
+            all: connections.map(|connections| &*connections.switch),
+            sessions: self.pipeline.0.running.stops(),
+            session: &self.context.session_id,
+        };
+        if let Some(notice) = switch.stopped() {
             return Err(interrupts::stopped_error(&notice, false));
         }
         interrupts::current_rights(&self.tool, self.rights.clone(), snapshot).map_err(|lost| {
@@ -424,7 +430,7 @@ impl Inner {
             let served = self.served_ports(sender);
             let judgement =
                 judge::judge_request(&stage, self, &checked, (&hosts, &served), (egress, sender));
-            recorder.record_decision(&judgement.evaluation);
+            recorder.record_decision(&judgement.evaluation, stage.sessions);
             if judgement.evaluation.decision() == Decision::Deny {
                 return Err(judgement.denied_error(&checked, egress));
             }

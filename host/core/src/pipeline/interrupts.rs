@@ -1,4 +1,4 @@
-//! Stops running calls: all of them with the kill switch, and those of tools whose grant was revoked, that were removed,
+//! Stops running calls: all of them, or those of a session, with the kill switch, and those of tools whose grant was revoked, that were removed,
 //! or that a rule denies now.
 
 use std::future::Future;
@@ -19,15 +19,12 @@ use crate::tool::{Tool, ToolSource};
 use super::call_recorder::CallRecorder;
 use super::{PipelineSnapshot, StageContext};
 
-/// Runs `work`, unless the switch stops all calls before or meanwhile. Registers with the switch only if the work does
+/// Runs `work`, unless the switch stops it before or meanwhile. Registers with the switch only if the work does
 /// not complete at once.
 pub(super) async fn until_stopped<F: Future>(
-    switch: Option<&dyn CallSwitch>,
+    switch: &dyn CallSwitch,
     mut work: Pin<&mut F>,
 ) -> Result<F::Output, StopNotice> {
-    let Some(switch) = switch else {
-        return Ok(work.await);
-    };
     if let Some(notice) = switch.stopped() {
         return Err(notice);
     }
@@ -76,19 +73,28 @@ pub(super) fn stopped_error(notice: &StopNotice, may_have_run: bool) -> ToolErro
     let by = crate::text::visible(&notice.by);
     let reason = notice.reason.as_deref().map(crate::text::visible);
     let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
-    let message = if may_have_run {
-        format!("the call was stopped by {by}, and may have taken effect{reason}")
+    let (message, details) = if may_have_run {
+        (
+            format!("the call was stopped by {by}, and may have taken effect{reason}"),
+            json!({"stoppedBy": by, "mayHaveRun": true}),
+        )
     } else {
-        format!("all calls are stopped by {by}{reason}")
+        let calls = match notice.session {
+            Some(_) => "all calls of this agent",
+            None => "all calls",
+        };
+        (
+            format!("{calls} are stopped by {by}{reason}"),
+            json!({"stoppedBy": by}),
+        )
     };
-    let details = if may_have_run {
-        json!({"stoppedBy": by, "mayHaveRun": true})
-    } else {
-        json!({"stoppedBy": by})
+    let remedy = match notice.session {
+        Some(_) => "a person can let the agent work again: at the console, or in `mimir top`",
+        None => "mimir start",
     };
     ToolError::unavailable(message)
         .with_details(details)
-        .with_remedies(["mimir start".to_owned()])
+        .with_remedies([remedy.to_owned()])
 }
 
 /// A reason why a call may not go on.
@@ -212,7 +218,10 @@ pub(super) async fn until_revoked<F: Future>(
 ) -> Result<F::Output, ToolError> {
     let check_changes = |checked: &mut u64| {
         let checked = check_changes(stage, tool, equivalent, checked);
-        checked.map_err(|lost| lost.into_error(tool, recorder.may_have_run()))
+        checked.map_err(|lost| {
+            recorder.mark_lost_rights();
+            lost.into_error(tool, recorder.may_have_run())
+        })
     };
     let changes = &stage.pipeline.0.replaced;
     let mut checked = stage.changes;

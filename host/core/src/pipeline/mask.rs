@@ -169,6 +169,10 @@ impl CallObserver for MaskingObserver {
         drop(lines);
     }
 
+    fn waiting(&self, tool: &str) {
+        self.inner.waiting(tool);
+    }
+
     fn approver(&self) -> Option<&dyn Approver> {
         self.inner.approver()
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::call::Call;
 use crate::call_monitor::{CallCancelled, until_cancelled};
+use crate::call_switch::SessionSwitch;
 use crate::error::{ToolError, ToolErrorCode};
 use crate::outcome::Outcome;
 use crate::remote_pipeline::RemotePipeline;
@@ -37,9 +38,16 @@ pub(super) async fn call(
             // The copy is needed, because the call is passed on before it is known whether it completes at once.
             let arguments = call.arguments.clone();
             let register = || recorder.register_copy(&arguments);
+            let session_id = call.context.session_id.clone();
+            let switch = SessionSwitch {
+                all: None,
+                sessions: pipeline.0.running.stops(),
+                session: &session_id,
+            };
             let work = pin!(remote.call(call, role));
+            let work = pin!(interrupts::until_stopped(&switch, work));
             match until_cancelled(register, work).await {
-                Ok(Ok(outcome)) => {
+                Ok(Ok(Ok(outcome))) => {
                     session.record_outcome_elsewhere(&outcome);
                     recorder.report_elsewhere(sink.as_deref(), &outcome);
                     if let Some(reporter) = recorder.take_reporter() {
@@ -47,10 +55,12 @@ pub(super) async fn call(
                     }
                     return outcome;
                 }
-                Ok(Err(error)) => {
+                Ok(Ok(Err(error))) => {
                     recorder.set_sink(sink);
                     error
                 }
+                // The process that runs the call records that it was stopped.
+                Ok(Err(notice)) => interrupts::stopped_error(&notice, true),
                 // The process that runs the call records that it was cancelled.
                 Err(CallCancelled) => recorder.remotely_cancelled_error(),
             }
@@ -71,8 +81,13 @@ async fn prepare(
     connections: &PipelineConnections,
     recorder: &mut CallRecorder,
 ) -> Result<(), ToolError> {
-    // A running call is stopped by the process that runs it.
+    // After an order to stop all calls, a running call is stopped by the process that runs it.
     if let Some(notice) = connections.switch.stopped() {
+        recorder.record_stop(&notice);
+        return Err(interrupts::stopped_error(&notice, false));
+    }
+    // Only this process knows the orders for its sessions.
+    if let Some(notice) = (pipeline.0.running.stops()).stopped(&call.context.session_id) {
         return Err(interrupts::stopped_error(&notice, false));
     }
     recorder.check_redactor(call, &snapshot.registry)?;

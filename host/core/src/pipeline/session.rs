@@ -42,6 +42,9 @@ const MASKED_VALUES_MAX: usize = 10_000;
 /// Maximum number of untrusted results that a session remembers. The first ones matter most.
 const UNTRUSTED_READS_MAX: usize = 8;
 
+/// Number of the first untrusted results that the lines of later calls name, in addition to the newest.
+const RECORDED_READS_MAX: usize = 3;
+
 /// The state of one session.
 #[derive(Default)]
 pub(super) struct PipelineSession(Mutex<SessionState>);
@@ -54,6 +57,8 @@ struct SessionState {
     sensitive: Option<String>,
     /// The first untrusted results that the session has read in this process, for questions about later calls.
     untrusted_reads: Vec<UntrustedRead>,
+    /// The id of the newest call with untrusted content in this process.
+    newest_read: String,
     approvals: Vec<SessionAnswer>,
     /// The permissions of the skills that the session uses.
     skills: Vec<SkillGrant>,
@@ -182,6 +187,11 @@ impl PipelineSessions {
         if self.stopped_at.swap(at_ms, Ordering::Relaxed) == at_ms {
             return Vec::new();
         }
+        self.ids()
+    }
+
+    /// Returns the ids of all sessions.
+    pub(super) fn ids(&self) -> Vec<String> {
         lock(&self.sessions).keys().cloned().collect()
     }
 
@@ -224,12 +234,24 @@ impl PipelineSession {
             return;
         }
         let mut state = lock(&self.0);
+        call.clone_into(&mut state.newest_read);
         if state.untrusted_reads.len() < UNTRUSTED_READS_MAX {
             state.untrusted_reads.push(UntrustedRead {
                 origin: label.origin.clone(),
                 call_id: call.to_owned(),
             });
         }
+    }
+
+    /// Returns the ids of the calls whose untrusted content the session has read: the first ones and the newest.
+    pub(super) fn untrusted_calls(&self) -> Vec<String> {
+        let state = lock(&self.0);
+        let first = state.untrusted_reads.iter().take(RECORDED_READS_MAX);
+        let mut calls: Vec<String> = first.map(|read| read.call_id.clone()).collect();
+        if !state.newest_read.is_empty() && !calls.contains(&state.newest_read) {
+            calls.push(state.newest_read.clone());
+        }
+        calls
     }
 
     /// Returns the first untrusted results that the session has read, and the origin of the first sensitive content.
@@ -410,7 +432,7 @@ impl PipelineSession {
             let text = format!(
                 "this session has read untrusted content (from {origin}), which may have caused this call"
             );
-            ask("taint: untrusted content", text, remedy);
+            ask(PolicyEvaluation::UNTRUSTED_CONTENT_RULE, text, remedy);
         }
         if let Some(origin) = &state.sensitive
             && sends

@@ -40,6 +40,10 @@ impl CallObserver for SpanObserver {
         self.inner.log(line);
     }
 
+    fn waiting(&self, tool: &str) {
+        self.inner.waiting(tool);
+    }
+
     fn approver(&self) -> Option<&dyn Approver> {
         self.inner.approver()
     }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant, SystemTime};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+mod agent_stops;
 mod announcements;
 mod approvals;
 mod arguments;

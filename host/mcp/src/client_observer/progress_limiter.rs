@@ -20,6 +20,8 @@ pub(super) struct ProgressLimiter {
     since: Instant,
     /// Highest value that was reported. The protocol requires increasing values.
     newest: Option<u64>,
+    /// Number of messages about waiting. Each counts as one step, by which later values of the tool are raised.
+    waits: u64,
     latest: Arc<LatestProgress>,
 }
 
@@ -37,6 +39,7 @@ impl ProgressLimiter {
             tokens: BURST,
             since: Instant::now(),
             newest: None,
+            waits: 0,
             latest,
         }
     }
@@ -47,6 +50,8 @@ impl ProgressLimiter {
         mut progress: CallProgress,
         send: impl FnOnce(CallProgress) -> bool,
     ) {
+        progress.done = progress.done.saturating_add(self.waits);
+        progress.total = progress.total.map(|total| total.saturating_add(self.waits));
         // Each program of a call counts its own output from one. Without a total, only the text matters.
         if progress.total.is_none() && progress.message.is_some() {
             let next = self.newest.map_or(0, |newest| newest.saturating_add(1));
@@ -66,6 +71,13 @@ impl ProgressLimiter {
         *slot = Some(progress);
         drop(slot);
         self.latest.stored.notify_one();
+    }
+
+    /// Sends that the call waits for a person's answer about `tool`.
+    pub(super) fn report_waiting(&mut self, tool: &str, send: impl FnOnce(CallProgress) -> bool) {
+        let progress = CallProgress::waiting(tool);
+        self.report(progress, send);
+        self.waits += 1;
     }
 
     fn take_token(&mut self, now: Instant) -> bool {
@@ -140,6 +152,36 @@ mod tests {
         assert_eq!(latest.take().map(|one| one.done), Some(10_000));
         limiter.report(progress(5), |_| panic!("it is older"));
         assert!(latest.take().is_none());
+    }
+
+    #[test]
+    fn progress_of_a_tool_goes_on_after_messages_about_waiting() {
+        let mut limiter = ProgressLimiter::new(Arc::default());
+        let mut sent = Vec::new();
+        let step = |done| CallProgress {
+            total: Some(4),
+            ..progress(done)
+        };
+        let mut send = |one: CallProgress| {
+            sent.push((one.done, one.total));
+            true
+        };
+        limiter.report(step(1), &mut send);
+        limiter.report(step(2), &mut send);
+        limiter.report_waiting("exec", &mut send);
+        limiter.report_waiting("exec", &mut send);
+        limiter.report(step(2), &mut send);
+        limiter.report(step(3), &mut send);
+        limiter.report(step(4), &mut send);
+        let expected = [
+            (1, Some(4)),
+            (2, Some(4)),
+            (3, None),
+            (4, None),
+            (5, Some(6)),
+            (6, Some(6)),
+        ];
+        assert_eq!(sent, expected);
     }
 
     #[test]

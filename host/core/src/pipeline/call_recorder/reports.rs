@@ -19,9 +19,6 @@ use crate::pipeline::mask::OutputReports;
 
 use super::CallRecorder;
 
-/// Maximum size of arguments that consoles show, in bytes. Longer ones are not copied.
-const ARGUMENTS_MAX: u64 = 1 << 20;
-
 /// The reports of a call to consoles.
 pub(in crate::pipeline) struct CallReporter {
     tracker: CallTracker,
@@ -59,7 +56,8 @@ impl CallReporter {
                 |tool| CalledTool::Known(Arc::clone(tool)),
             );
             let size = recorder.event.bytes_in;
-            let arguments = reporter.arguments(size, || Arc::new(call.arguments.clone()));
+            let share = || Arc::new(call.arguments.clone());
+            let arguments = reporter.arguments(&call.arguments, size, share);
             reporter.tracker.register(|| {
                 reporter.describe(recorder, &call.context.request_id, tool, arguments)
             });
@@ -76,15 +74,13 @@ impl CallReporter {
 
     fn arguments(
         &self,
+        arguments: &Value,
         size: Option<u64>,
-        arguments: impl FnOnce() -> Arc<Value>,
+        share: impl FnOnce() -> Arc<Value>,
     ) -> ReportedArguments {
         match self.withheld {
             Some(reason) => ReportedArguments::Withheld(reason),
-            None if size.is_none_or(|size| size > ARGUMENTS_MAX) => {
-                ReportedArguments::Withheld("not shown, because they are longer than 1 MiB")
-            }
-            None => ReportedArguments::Unmasked(arguments()),
+            None => ReportedArguments::new(arguments, size, share),
         }
     }
 
@@ -104,8 +100,6 @@ impl CallReporter {
             tool,
             parent: self.parent.clone(),
             arguments,
-            arguments_size: usize::try_from(event.bytes_in.unwrap_or_default())
-                .unwrap_or(usize::MAX),
         };
         MonitoredCall::new(
             facts,
@@ -144,7 +138,7 @@ impl CallRecorder {
         &self,
         arguments: &Arc<Value>,
     ) -> Option<Arc<MonitoredCall>> {
-        self.register_with(|| Arc::clone(arguments))
+        self.register_with(arguments, || Arc::clone(arguments))
     }
 
     /// Registers a call whose arguments are only copied if they can be shown.
@@ -152,10 +146,14 @@ impl CallRecorder {
         &self,
         arguments: &Value,
     ) -> Option<Arc<MonitoredCall>> {
-        self.register_with(|| Arc::new(arguments.clone()))
+        self.register_with(arguments, || Arc::new(arguments.clone()))
     }
 
-    fn register_with(&self, arguments: impl FnOnce() -> Arc<Value>) -> Option<Arc<MonitoredCall>> {
+    fn register_with(
+        &self,
+        arguments: &Value,
+        share: impl FnOnce() -> Arc<Value>,
+    ) -> Option<Arc<MonitoredCall>> {
         let reporter = self.reporter.as_ref()?;
         if let Some(call) = reporter.tracker.registered() {
             return Some(Arc::clone(call));
@@ -166,7 +164,7 @@ impl CallRecorder {
                 Some(tool) => CalledTool::Known(Arc::clone(tool)),
                 None => CalledTool::Unknown(self.event.tool.clone()),
             };
-            let arguments = reporter.arguments(self.event.bytes_in, arguments);
+            let arguments = reporter.arguments(arguments, self.event.bytes_in, share);
             reporter.describe(self, &id, tool, arguments)
         });
         if let Some(decision) = self.event.decision {
@@ -205,6 +203,19 @@ impl CallRecorder {
     pub(in crate::pipeline) fn report_decision(&self, evaluation: &PolicyEvaluation) {
         if let Some(reporter) = &self.reporter {
             reporter.tracker.report_decision(evaluation, &self.redactor);
+        }
+    }
+
+    /// Reports the arguments that a person has edited to consoles.
+    pub(super) fn report_edit(&self, arguments: &Value) {
+        let Some(reporter) = &self.reporter else {
+            return;
+        };
+        if let Some(call) = reporter.tracker.registered() {
+            let share = || Arc::new(arguments.clone());
+            let size = self.event.bytes_in;
+            let reported = || reporter.arguments(arguments, size, share);
+            reporter.tracker.calls().report_edit(call, reported);
         }
     }
 

@@ -88,6 +88,10 @@ impl CallObserver for DelayedObserver {
     fn log(&self, line: LogLine) {
         self.inner.log(line);
     }
+
+    fn waiting(&self, tool: &str) {
+        self.inner.waiting(tool);
+    }
 }
 
 #[cfg(test)]

@@ -3,14 +3,23 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::call::RequestId;
+use crate::call_monitor::{CallReport, LiveEffect};
+use crate::decision::Decision;
 use crate::error::{ToolError, ToolErrorCode};
 use crate::outcome::ContentLabel;
+use crate::pipeline::Pipeline;
 use crate::pipeline::approve::Approved;
 use crate::pipeline::label::TaintFloor;
 use crate::pipeline::session::{ContentSource, PipelineSession};
+use crate::redact::Redactor;
 use crate::storage::{DERIVED, MARK, PluginValues, StoredValue};
 use crate::tool::ToolSource;
+
+/// Maximum number of accesses of a call that are reported to consoles one by one.
+const REPORTS_MAX: u32 = 200;
 
 /// The access of a call to the stored values of its plugin.
 #[derive(Clone)]
@@ -21,6 +30,16 @@ struct Inner {
     is_built_in: bool,
     session: Arc<PipelineSession>,
     taint_floor: Arc<TaintFloor>,
+    reports: StorageReports,
+}
+
+/// Reports accesses to stored values to consoles.
+struct StorageReports {
+    pipeline: Pipeline,
+    id: RequestId,
+    redactor: Redactor,
+    /// The number of reports so far.
+    count: AtomicU32,
 }
 
 impl Approved {
@@ -31,6 +50,12 @@ impl Approved {
             is_built_in: self.tool().source == ToolSource::BuiltIn,
             session: self.session(),
             taint_floor: self.taint_floor(),
+            reports: StorageReports {
+                pipeline: self.pipeline().clone(),
+                id: self.context().request_id.clone(),
+                redactor: self.redactor().clone(),
+                count: AtomicU32::new(0),
+            },
         }))
     }
 }
@@ -45,6 +70,7 @@ impl PluginStorage {
                 Vec::new()
             }));
         }
+        self.report("get", &key);
         let value = self.blocking(move |values| values.get(&key)).await?;
         Ok(value.map(|value| {
             self.record_read(&value.label);
@@ -60,6 +86,7 @@ impl PluginStorage {
                 .blocking(move |values| values.set_mark(&key, label))
                 .await;
         }
+        self.report("set", &key);
         let label = if self.0.is_built_in && key.starts_with(DERIVED) {
             PipelineSession::default().label()
         } else {
@@ -76,6 +103,7 @@ impl PluginStorage {
         key: String,
         change: impl FnOnce(Option<&[u8]>) -> Result<Vec<u8>, ToolError> + Send + 'static,
     ) -> Result<Vec<u8>, ToolError> {
+        self.report("change", &key);
         let label = self.0.session.label();
         let updated = self.blocking(move |values| values.update(&key, label, change));
         let value = updated.await?;
@@ -85,6 +113,9 @@ impl PluginStorage {
 
     /// Removes the value of a key.
     pub async fn delete(&self, key: String) -> Result<(), ToolError> {
+        if !self.is_mark(&key) {
+            self.report("delete", &key);
+        }
         self.blocking(move |values| values.delete(&key)).await
     }
 
@@ -93,12 +124,20 @@ impl PluginStorage {
         if self.is_mark(&prefix) && self.blocking(PluginValues::has_unreadable).await? {
             self.record_read(&ContentLabel::worst("a mark that cannot be read"));
         }
+        if !self.is_mark(&prefix) {
+            self.report("list", &prefix);
+        }
         let entries = self.blocking(move |values| values.keys(&prefix)).await?;
         let keys = entries.into_iter().map(|(key, label)| {
             self.record_read(&label);
             key
         });
         Ok(keys.collect())
+    }
+
+    /// Reports an access to consoles. Marks are left out: mimir keeps them for itself.
+    fn report(&self, access: &str, key: &str) {
+        self.0.reports.send(access, key);
     }
 
     fn is_mark(&self, key: &str) -> bool {
@@ -119,5 +158,31 @@ impl PluginStorage {
         let inner = Arc::clone(&self.0);
         let result = tokio::task::spawn_blocking(move || work(&inner.values)).await;
         result.map_err(|error| ToolError::new(ToolErrorCode::Internal, error.to_string()))?
+    }
+}
+
+impl StorageReports {
+    fn send(&self, access: &str, key: &str) {
+        let Some(monitor) = self.pipeline.0.running.watcher() else {
+            return;
+        };
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
+        let subject = match count {
+            0..REPORTS_MAX => {
+                let mut key = key.to_owned();
+                self.redactor.mask_text(&mut key);
+                format!("{access} {key}")
+            }
+            REPORTS_MAX => "more values of its storage".to_owned(),
+            _ => return,
+        };
+        let now = self.pipeline.0.ports.clock.now();
+        monitor.report(CallReport::effect(
+            self.id.clone(),
+            now,
+            LiveEffect::Storage,
+            subject,
+            Decision::Allow,
+        ));
     }
 }

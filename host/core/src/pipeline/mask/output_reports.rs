@@ -73,6 +73,10 @@ impl CallObserver for ReportingObserver {
         self.inner.log(line);
     }
 
+    fn waiting(&self, tool: &str) {
+        self.inner.waiting(tool);
+    }
+
     fn approver(&self) -> Option<&dyn Approver> {
         self.inner.approver()
     }
