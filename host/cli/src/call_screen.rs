@@ -15,7 +15,8 @@ use tokio::time::MissedTickBehavior;
 
 use crate::args::GlobalOptions;
 use crate::commands::call::wait_for_interrupt;
-use crate::commands::stop_all_calls;
+use crate::commands::{start_all_calls, stop_all_calls};
+use crate::console::{live, undo};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::stderr_queue;
 use crate::tool_browser::BrowserScreen;
@@ -32,7 +33,10 @@ mod state;
 mod tests;
 
 use keys::ScreenAction;
-use state::CallScreen;
+use state::{CallScreen, ScreenOrder};
+
+/// The screen in audit events.
+const PLACE: &str = "in `mimir top`";
 
 /// Interval at which changed calls are drawn.
 const DRAW_INTERVAL: Duration = Duration::from_millis(100);
@@ -172,11 +176,42 @@ impl ScreenSession<'_> {
                 state.set_message(&format!("answered `{}` for `{tool}`", answer.as_str()));
                 self.load_questions(state).await;
             }
-            ScreenAction::StopAll => {
+            ScreenAction::Order(order) => self.carry_out(state, order).await?,
+            ScreenAction::Nothing | ScreenAction::Leave | ScreenAction::Interrupt => {}
+        }
+        Ok(())
+    }
+
+    async fn carry_out(
+        &self,
+        state: &mut CallScreen,
+        order: ScreenOrder,
+    ) -> Result<(), CommandFailure> {
+        match order {
+            ScreenOrder::StopAll => {
                 let notice = stop_all_calls(self.globals).await?;
                 state.stop = Some(notice);
             }
-            ScreenAction::Nothing | ScreenAction::Leave | ScreenAction::Interrupt => {}
+            ScreenOrder::StartAll => {
+                start_all_calls(self.globals).await?;
+                state.stop = None;
+                state.set_message("calls are allowed again");
+            }
+            ScreenOrder::StopAgent(key, name) => {
+                let event = live::stop_agent(self.hub, &key, &person(), PLACE, None)?;
+                self.setup.record_event(&event);
+                state.set_message(&format!("`{name}` is stopped; t lets it work again"));
+            }
+            ScreenOrder::StartAgent(key, name) => {
+                let event = live::start_agent(self.hub, &key, &person(), PLACE)?;
+                self.setup.record_event(&event);
+                state.set_message(&format!("`{name}` may work again"));
+            }
+            ScreenOrder::Undo(id, tool) => {
+                // May wait for a disk, which only delays the next draw.
+                undo::undo(self.setup, &id, &person())?;
+                state.set_message(&format!("the changes of `{tool}` were undone"));
+            }
         }
         Ok(())
     }

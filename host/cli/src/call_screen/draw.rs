@@ -12,7 +12,8 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::state::{CallRow, CallScreen, RowKey};
+use super::keys::agent_name;
+use super::state::{CallRow, CallScreen, RowKey, ScreenOrder};
 use crate::terminal::list_screen::{colour_style, draw_frame, row_line, scrolled_to, visible_page};
 use crate::terminal::render_card;
 
@@ -42,7 +43,7 @@ fn title(screen: &CallScreen) -> Line<'static> {
     let strong = Style::new().add_modifier(Modifier::BOLD);
     if let Some(stop) = &screen.stop {
         let by = visible(&stop.by);
-        let text = format!("ALL CALLS ARE STOPPED by {by}; `mimir start` allows them again");
+        let text = format!("ALL CALLS ARE STOPPED by {by}; S allows them again");
         return Line::styled(text, strong.add_modifier(Modifier::REVERSED));
     }
     let count = |state| {
@@ -56,6 +57,11 @@ fn title(screen: &CallScreen) -> Line<'static> {
     let waiting = count(LiveCallStatus::Waiting);
     let questions = screen.questions.len();
     let mut text = format!("Calls: {running} running, {waiting} waiting   Questions: {questions}");
+    match screen.stopped_agents.as_slice() {
+        [] => {}
+        [agent] => text.push_str(&format!("   STOPPED: {}", agent_name(agent))),
+        agents => text.push_str(&format!("   STOPPED: {} agents", agents.len())),
+    }
     if screen.dropped > 0 {
         text.push_str(&format!("   ({} not shown)", screen.dropped));
     }
@@ -63,22 +69,34 @@ fn title(screen: &CallScreen) -> Line<'static> {
 }
 
 fn footer(screen: &CallScreen, width: u16) -> Line<'static> {
-    if screen.asks_to_stop {
-        let text = "Stop all your calls on this machine, and refuse new ones? y/n";
+    if let Some(order) = &screen.asks {
+        let text = match order {
+            ScreenOrder::StopAll => {
+                "Stop all your calls on this machine, and refuse new ones? y/n".to_owned()
+            }
+            ScreenOrder::StartAll => "Allow all your calls on this machine again? y/n".to_owned(),
+            ScreenOrder::StopAgent(_, name) => {
+                format!("Stop the calls of `{name}`, and refuse new ones? y/n")
+            }
+            ScreenOrder::StartAgent(_, name) => format!("Let `{name}` work again? y/n"),
+            ScreenOrder::Undo(_, tool) => format!("Undo the changes of `{tool}`? y/n"),
+        };
         return Line::styled(text, Style::new().add_modifier(Modifier::BOLD));
     }
     if !screen.message.is_empty() {
         return Line::raw(screen.message.clone());
     }
-    let is_wide = width >= 64;
+    let is_wide = width >= 78;
     let keys = match (&screen.page, screen.open_question(), is_wide) {
         (_, Some(_), true) => "a once   s session   A always   n no   arrows scroll   esc back",
         (_, Some(_), false) => "a/s/A/n answer  esc",
-        (Some(_), None, true) => "c cancel   arrows scroll   esc back   x stop all",
-        (None, _, true) => {
-            "arrows move   enter read   c cancel   a/s/A/n answer   x stop all   q quit"
+        (Some(_), None, true) => {
+            "c cancel  t stop agent  u undo  arrows scroll  esc back  x stop all"
         }
-        (_, None, false) => "enter c x q",
+        (None, _, true) => {
+            "enter read  c cancel  t stop agent  u undo  a/s/A/n answer  x stop all  q quit"
+        }
+        (_, None, false) => "enter c t u x q",
     };
     Line::styled(keys, Style::new().add_modifier(Modifier::DIM))
 }
@@ -93,7 +111,7 @@ fn list_lines(screen: &mut CallScreen, body: Rect) -> Vec<Line<'static>> {
         .questions
         .iter()
         .map(|question| question_line(question, styles));
-    let calls = screen.calls.iter().map(|call| call_line(call, styles));
+    let calls = screen.listed_calls().map(|call| call_line(call, styles));
     let lines: Vec<_> = questions
         .chain(calls)
         .enumerate()
@@ -133,8 +151,8 @@ fn call_line(call: &CallRow, styles: CallStyles) -> LineParts {
         LiveCallStatus::Lost => ("!", styles.failed),
     };
     let state = match call.state {
-        LiveCallStatus::Waiting => "waits",
-        LiveCallStatus::Running => "runs",
+        LiveCallStatus::Waiting => "waiting",
+        LiveCallStatus::Running => "running",
         LiveCallStatus::Finished if call.has_failed => "failed",
         LiveCallStatus::Finished => "done",
         LiveCallStatus::Lost => "lost",
@@ -148,7 +166,7 @@ fn call_line(call: &CallRow, styles: CallStyles) -> LineParts {
     };
     let time = duration(call.time);
     let rest = format!(
-        " {tool} {who} {state:<6} {time:>7} {effects:>4}  {}",
+        " {tool} {who} {state:<7} {time:>7} {effects:>4}  {}",
         call.last
     );
     (mark, style, rest)
@@ -243,12 +261,21 @@ fn call_page(call: &LiveCall, width: usize) -> Vec<String> {
     }
     page.field("started", &format!("{:.0}", started.at));
     let state = match call.state {
-        LiveCallStatus::Waiting => "waits for a person",
-        LiveCallStatus::Running => "runs",
+        LiveCallStatus::Waiting => "waiting for an answer",
+        LiveCallStatus::Running => "running",
         LiveCallStatus::Finished => "has ended",
         LiveCallStatus::Lost => "lost: its process has ended or is unreachable",
     };
     page.field("state", state);
+    let now = Timestamp::now();
+    let ran = duration(call.run_time(now));
+    match call.waiting_time(now) {
+        Some(waiting) => page.field(
+            "time",
+            &format!("waiting {}, ran {ran} before", duration(waiting)),
+        ),
+        None => page.field("time", &ran),
+    }
     if let Some(decided) = &call.decided {
         let rule = decided.rule.as_deref().unwrap_or_default();
         page.field("decision", &format!("{} {rule}", decided.decision.as_str()));
@@ -256,7 +283,16 @@ fn call_page(call: &LiveCall, width: usize) -> Vec<String> {
             page.quote(&format!("{}: {}", reason.decision.as_str(), reason.text));
         }
     }
-    page.title("arguments");
+    if let Some(edited) = &call.edited {
+        page.title("arguments, edited by a person");
+        page.quote(&edited.arguments);
+        if edited.arguments_truncated {
+            page.title("(the arguments are longer)");
+        }
+        page.title("arguments before the edit");
+    } else {
+        page.title("arguments");
+    }
     page.quote(&started.arguments);
     if started.arguments_truncated {
         page.title("(the arguments are longer)");

@@ -1,13 +1,15 @@
 //! Keyboard commands of the screen.
 
+use mimir::live_calls::LiveAgent;
 use mimir::shared_questions::SharedQuestion;
 use mimir_core::RequestId;
 use mimir_core::approval::ApprovalAnswer;
+use mimir_core::text::visible;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use crate::terminal::list_screen::movement;
 
-use super::state::CallScreen;
+use super::state::{CallScreen, ScreenOrder};
 
 /// Action of a key that needs more than the state of the screen.
 #[derive(Debug)]
@@ -22,8 +24,8 @@ pub enum ScreenAction {
     Cancel(RequestId),
     /// Answer a question.
     Answer(Box<SharedQuestion>, ApprovalAnswer),
-    /// Refuse all calls of the user.
-    StopAll,
+    /// Carry out an order, after a yes.
+    Order(ScreenOrder),
 }
 
 /// Applies a key to the screen. Returns the action that the caller has to perform.
@@ -43,18 +45,26 @@ pub fn handle_key(screen: &mut CallScreen, key: KeyEvent) -> ScreenAction {
         return ScreenAction::Nothing;
     }
     screen.message.clear();
-    if std::mem::take(&mut screen.asks_to_stop) {
+    if let Some(order) = screen.asks.take() {
         return match key.code {
-            KeyCode::Char('y') => ScreenAction::StopAll,
+            KeyCode::Char('y') => ScreenAction::Order(order),
             _ => {
-                screen.set_message("nothing was stopped");
+                let message = match order {
+                    ScreenOrder::StopAll | ScreenOrder::StopAgent(..) => "nothing was stopped",
+                    ScreenOrder::StartAll | ScreenOrder::StartAgent(..) => "nothing was started",
+                    ScreenOrder::Undo(..) => "nothing was undone",
+                };
+                screen.set_message(message);
                 ScreenAction::Nothing
             }
         };
     }
     match key.code {
         KeyCode::Char('c') => return cancel(screen),
-        KeyCode::Char('x') => screen.asks_to_stop = true,
+        KeyCode::Char('x') => ask_to_stop(screen),
+        KeyCode::Char('S') => ask_to_start(screen),
+        KeyCode::Char('t') => ask_about_agent(screen),
+        KeyCode::Char('u') => ask_to_undo(screen),
         KeyCode::Char(letter @ ('a' | 's' | 'A' | 'n')) => return answer(screen, letter),
         code => match &screen.page {
             Some(_) => handle_page_key(screen, code),
@@ -62,6 +72,59 @@ pub fn handle_key(screen: &mut CallScreen, key: KeyEvent) -> ScreenAction {
         },
     }
     ScreenAction::Nothing
+}
+
+fn ask_to_stop(screen: &mut CallScreen) {
+    if screen.stop.is_some() {
+        screen.set_message("all calls are stopped already; S allows them again");
+    } else {
+        screen.asks = Some(ScreenOrder::StopAll);
+    }
+}
+
+fn ask_to_start(screen: &mut CallScreen) {
+    if screen.stop.is_some() {
+        screen.asks = Some(ScreenOrder::StartAll);
+    } else {
+        screen.set_message("calls are not stopped; x stops all, t the agent of the selected call");
+    }
+}
+
+/// Asks whether to stop the agent of the selected call, or to let it work again. Without a call, the only stopped agent is
+/// meant.
+fn ask_about_agent(screen: &mut CallScreen) {
+    let selected = screen
+        .current_row()
+        .map(|row| (row.agent.clone(), row.who.clone()));
+    let stopped = || match screen.stopped_agents.as_slice() {
+        [agent] => Some((agent.key(), agent_name(agent))),
+        _ => None,
+    };
+    let Some((key, name)) = selected.or_else(stopped) else {
+        screen.set_message("select a call to stop its agent");
+        return;
+    };
+    screen.asks = Some(if screen.is_agent_stopped(&key) {
+        ScreenOrder::StartAgent(key, name)
+    } else {
+        ScreenOrder::StopAgent(key, name)
+    });
+}
+
+/// Returns the name of an agent for people: its client, or its user, or its process.
+pub fn agent_name(agent: &LiveAgent) -> String {
+    let name = agent.client.as_deref().or(agent.user.as_deref());
+    visible(name.unwrap_or(&agent.process.name))
+}
+
+fn ask_to_undo(screen: &mut CallScreen) {
+    let undo = screen
+        .current_row()
+        .and_then(|row| Some((row.undo.clone()?, row.tool.clone())));
+    match undo {
+        Some((id, tool)) => screen.asks = Some(ScreenOrder::Undo(id, tool)),
+        None => screen.set_message("select an ended call that has changed files to undo it"),
+    }
 }
 
 fn handle_list_key(screen: &mut CallScreen, code: KeyCode) -> ScreenAction {

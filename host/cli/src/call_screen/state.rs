@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
-use mimir::live_calls::{LiveCall, LiveCallHub, LiveCallStatus};
+use mimir::live_calls::{AgentKey, LiveAgent, LiveCall, LiveCallHub, LiveCallStatus};
 use mimir::shared_questions::SharedQuestion;
 use mimir_core::RequestId;
 use mimir_core::call_switch::StopNotice;
@@ -33,12 +33,29 @@ pub struct CallScreen {
     pub page: Option<RowPage>,
     /// Message on the last line.
     pub message: String,
-    /// True while the screen asks whether to stop all calls.
-    pub asks_to_stop: bool,
+    /// The order that the screen asks about.
+    pub asks: Option<ScreenOrder>,
     /// The order to refuse all calls.
     pub stop: Option<StopNotice>,
+    /// The agents whose calls are refused.
+    pub stopped_agents: Vec<LiveAgent>,
     /// Number of calls and events that were dropped.
     pub dropped: u64,
+}
+
+/// An order that is carried out after a yes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ScreenOrder {
+    /// Refuse all calls of the user.
+    StopAll,
+    /// Allow all calls of the user again.
+    StartAll,
+    /// Refuse the calls of an agent, which has this name.
+    StopAgent(AgentKey, String),
+    /// Allow the calls of an agent again.
+    StartAgent(AgentKey, String),
+    /// Take the changes of a call back: the id of the record, and the tool.
+    Undo(String, String),
 }
 
 /// The identity of a line.
@@ -74,8 +91,12 @@ pub struct CallRow {
     pub tool: String,
     /// The user or the process.
     pub who: String,
-    /// The time since the start, or the run time.
+    /// The run time, or for a call that waits for a person, the time for which it has been waiting.
     pub time: Duration,
+    /// The agent.
+    pub agent: AgentKey,
+    /// The id with which the changes of the call can be undone.
+    pub undo: Option<String>,
     /// The number of effects.
     pub effects: u64,
     /// The last line of output, the progress, or the error.
@@ -88,9 +109,6 @@ impl CallRow {
     fn new(call: &LiveCall, now: Timestamp) -> Self {
         let started = &call.started;
         let finished = call.finished.as_ref();
-        let since = now.duration_since(started.at).unsigned_abs();
-        let run_time = finished
-            .map(|it| Duration::from_secs_f64(it.receipt.duration_ms.clamp(0.0, 1e12) / 1e3));
         let failure = finished.and_then(|it| it.message.as_deref());
         let progress = call.progress.as_ref().and_then(|it| it.message.as_deref());
         let output = call
@@ -106,7 +124,12 @@ impl CallRow {
             has_failed: finished.is_some_and(|it| !it.ok),
             tool: visible(&started.tool),
             who: visible(caller.unwrap_or(&started.process.name)),
-            time: run_time.unwrap_or(since),
+            time: call.waiting_time(now).unwrap_or_else(|| call.run_time(now)),
+            agent: AgentKey {
+                pid: started.process.pid,
+                session: started.session.clone(),
+            },
+            undo: finished.and_then(|it| it.undo.clone()),
             effects: call.effect_count,
             last: visible(mimir_core::text::prefix(last.trim(), 300)),
             is_nested: started.parent.is_some(),
@@ -129,6 +152,8 @@ impl CallScreen {
         self.calls = running;
         self.calls.append(&mut ended);
         self.dropped = hub.dropped();
+        let agents = hub.agents().into_iter();
+        self.stopped_agents = agents.filter(|agent| agent.stop.is_some()).collect();
         if let Some(page) = &mut self.page
             && let RowKey::Call(id) = &page.key
             && let Some(call) = hub.call(id)
@@ -157,8 +182,21 @@ impl CallScreen {
     pub fn keys(&self) -> Vec<RowKey> {
         let questions = self.questions.iter();
         let questions = questions.map(|question| RowKey::Question(question.id.clone()));
-        let calls = self.calls.iter().map(|call| RowKey::Call(call.id.clone()));
-        questions.chain(calls).collect()
+        let calls = self.listed_calls();
+        questions
+            .chain(calls.map(|call| RowKey::Call(call.id.clone())))
+            .collect()
+    }
+
+    /// Returns the calls in the list: those without an open question, which has a line of its own.
+    pub fn listed_calls(&self) -> impl Iterator<Item = &CallRow> {
+        self.calls.iter().filter(|call| !self.is_asked_about(call))
+    }
+
+    fn is_asked_about(&self, call: &CallRow) -> bool {
+        let mut questions = self.questions.iter();
+        call.state == LiveCallStatus::Waiting
+            && questions.any(|question| question.card.facts.call_id == call.id.as_str())
     }
 
     fn select_existing(&mut self) {
@@ -204,17 +242,28 @@ impl CallScreen {
         self.page = None;
     }
 
-    /// Returns the open or the selected call, unless it has ended.
+    /// Returns the open or the selected call, unless it has ended. That of a question is the call that it is about.
     pub fn current_call(&self) -> Option<&RequestId> {
+        let row = self.current_row()?;
+        (!row.is_over()).then_some(&row.id)
+    }
+
+    /// Returns the open or the selected call, or that of the question.
+    pub fn current_row(&self) -> Option<&CallRow> {
         let key = match &self.page {
             Some(page) => &page.key,
             None => self.selected.as_ref()?,
         };
-        let RowKey::Call(id) = key else {
-            return None;
+        let id = match key {
+            RowKey::Call(id) => id.as_str(),
+            RowKey::Question(id) => &self.question(id)?.card.facts.call_id,
         };
-        let row = self.calls.iter().find(|row| row.id == *id)?;
-        (!row.is_over()).then_some(id)
+        self.calls.iter().find(|row| row.id.as_str() == id)
+    }
+
+    /// Returns true if the calls of an agent are refused.
+    pub fn is_agent_stopped(&self, key: &AgentKey) -> bool {
+        self.stopped_agents.iter().any(|agent| agent.key() == *key)
     }
 
     /// Returns the question whose card is open.

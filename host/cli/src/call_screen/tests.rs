@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
-use mimir::live_calls::{LiveCallHub, LiveCallSource};
+use mimir::live_calls::{AgentKey, LiveCallHub, LiveCallSource};
 use mimir::shared_questions::{QuestionAsker, QuestionState, SharedQuestion};
-use mimir_core::call_monitor::{LiveCallEvent, LiveProcess, LiveStream, StartedCall};
+use mimir_core::call_monitor::{
+    LiveCallEnd, LiveCallEvent, LiveCallState, LiveProcess, LiveStream, StartedCall,
+};
+use mimir_core::call_switch::StopNotice;
 use mimir_core::{Card, RequestId, RiskLevel, ToolSource};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -14,7 +17,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::draw;
 use super::keys::{ScreenAction, handle_key};
-use super::state::{CallScreen, RowKey};
+use super::state::{CallScreen, RowKey, ScreenOrder};
 
 struct NoProcess;
 
@@ -24,6 +27,14 @@ impl LiveCallSource for NoProcess {
     }
 
     fn cancel(&self, _: &RequestId, _: &str) -> bool {
+        true
+    }
+
+    fn stop_session(&self, _: &StopNotice) -> bool {
+        true
+    }
+
+    fn start_session(&self, _: &str) -> bool {
         true
     }
 }
@@ -209,7 +220,108 @@ fn call_screen_stops_all_calls_only_after_a_yes() {
     assert!(matches!(action, ScreenAction::Nothing));
     press(&mut screen, KeyCode::Char('x'));
     let action = press(&mut screen, KeyCode::Char('y'));
-    assert!(matches!(action, ScreenAction::StopAll));
+    assert!(matches!(action, ScreenAction::Order(ScreenOrder::StopAll)));
     let action = press(&mut screen, KeyCode::Char('q'));
     assert!(matches!(action, ScreenAction::Leave));
+}
+
+/// Presses a key and then `y`. Returns the order, if there is one.
+fn order(screen: &mut CallScreen, letter: char) -> Option<ScreenOrder> {
+    press(screen, KeyCode::Char(letter));
+    match press(screen, KeyCode::Char('y')) {
+        ScreenAction::Order(order) => Some(order),
+        _ => None,
+    }
+}
+
+#[test]
+fn call_screen_starts_only_what_is_stopped() {
+    let (mut screen, _hub) = filled();
+    assert_eq!(order(&mut screen, 'S'), None);
+    screen.stop = Some(StopNotice::new("ada".into(), SystemTime::now(), None));
+    assert!(shown(&mut screen, 80, 24)[0].contains("S allows them again"));
+    press(&mut screen, KeyCode::Char('x'));
+    assert!(shown(&mut screen, 80, 24)[23].contains("stopped already"));
+    assert_eq!(order(&mut screen, 'S'), Some(ScreenOrder::StartAll));
+}
+
+#[test]
+fn call_screen_stops_the_agent_of_the_selected_call() {
+    let (mut screen, hub) = filled();
+    press(&mut screen, KeyCode::Char('t'));
+    let footer = shown(&mut screen, 80, 24)[23].clone();
+    assert!(footer.contains("Stop the calls of `serve`"), "{footer}");
+    press(&mut screen, KeyCode::Char('n'));
+    assert!(shown(&mut screen, 80, 24)[23].contains("nothing was stopped"));
+    let key = AgentKey {
+        pid: 7,
+        session: "session".into(),
+    };
+    let stop = Some(ScreenOrder::StopAgent(key.clone(), "serve".into()));
+    assert_eq!(order(&mut screen, 't'), stop);
+    hub.set_stops(
+        0,
+        vec![StopNotice::new("ada".into(), SystemTime::now(), None).for_session("session")],
+    );
+    screen.set_calls(&hub);
+    assert!(shown(&mut screen, 80, 24)[0].contains("STOPPED: serve"));
+    let start = Some(ScreenOrder::StartAgent(key, "serve".into()));
+    assert_eq!(order(&mut screen, 't'), start);
+}
+
+#[test]
+fn call_screen_undoes_ended_calls_with_changes_only() {
+    let hub = LiveCallHub::default();
+    let source = hub.add_source(Arc::new(NoProcess));
+    let id = start(&hub, source, "edit_file");
+    let mut screen = CallScreen::default();
+    screen.set_calls(&hub);
+    assert_eq!(order(&mut screen, 'u'), None);
+    let finished = LiveCallEvent::Finished(Box::new(LiveCallEnd {
+        id,
+        at: Timestamp::now(),
+        ok: true,
+        code: None,
+        message: None,
+        receipt: mimir_core::Receipt::default(),
+        label: None,
+        undo: Some("u1".into()),
+    }));
+    hub.apply(source, vec![finished]);
+    screen.set_calls(&hub);
+    let undo = Some(ScreenOrder::Undo("u1".into(), "edit_file".into()));
+    assert_eq!(order(&mut screen, 'u'), undo);
+}
+
+#[test]
+fn call_screen_shows_a_question_and_its_call_on_one_line() {
+    let hub = LiveCallHub::default();
+    let source = hub.add_source(Arc::new(NoProcess));
+    let id = start(&hub, source, "evil");
+    let waiting = LiveCallEvent::Decided {
+        id: id.clone(),
+        decision: mimir_core::Decision::Ask,
+        rule: None,
+        reasons: Vec::new(),
+        state: LiveCallState::Waiting,
+        since: Some(Timestamp::now()),
+        ran_ms: Some(0.0),
+    };
+    hub.apply(source, vec![waiting]);
+    let mut screen = CallScreen::default();
+    screen.set_calls(&hub);
+    let row = shown(&mut screen, 80, 24)[1].clone();
+    assert!(row.contains("waiting"), "{row}");
+    let mut asked = question("q1");
+    asked.card.facts.call_id = id.to_string();
+    screen.set_questions(vec![asked]);
+    assert_eq!(screen.keys(), [RowKey::Question("q1".into())]);
+    assert!(shown(&mut screen, 80, 24)[0].contains("1 waiting   Questions: 1"));
+    // The keys for calls mean the call that the question is about.
+    let action = press(&mut screen, KeyCode::Char('c'));
+    assert!(matches!(action, ScreenAction::Cancel(cancelled) if cancelled == id));
+    assert!(matches!(
+        order(&mut screen, 't'),
+        Some(ScreenOrder::StopAgent(..))
+    ));
 }

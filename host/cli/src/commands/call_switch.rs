@@ -129,6 +129,23 @@ pub async fn stop_all_calls(globals: &GlobalOptions) -> CommandResult<StopNotice
     give_order(globals, &order, None).await
 }
 
+/// Allows the calls of the user on this machine again.
+pub async fn start_all_calls(globals: &GlobalOptions) -> CommandResult<()> {
+    let order = StopOrder::find(&ClusterOptions::default()).await?;
+    withdraw_order(globals, &order).await
+}
+
+async fn withdraw_order(globals: &GlobalOptions, order: &StopOrder) -> CommandResult<()> {
+    order.start().await?;
+    let detail = format!(
+        "calls are allowed again, by {} on {}",
+        user_name(),
+        machine_name()
+    );
+    order.record(globals, &detail).await;
+    Ok(())
+}
+
 async fn give_order(
     globals: &GlobalOptions,
     order: &StopOrder,
@@ -166,13 +183,7 @@ pub async fn start(globals: &GlobalOptions, args: &StartArgs) -> CommandResult {
             return Err(CommandFailure::from(ToolError::approval_denied(message)));
         }
     }
-    order.start().await?;
-    let detail = format!(
-        "calls are allowed again, by {} on {}",
-        user_name(),
-        machine_name()
-    );
-    order.record(globals, &detail).await;
+    withdraw_order(globals, &order).await?;
     let subject = order.subject();
     printer.print_done(
         &json!({ "started": true, "was": notice }),

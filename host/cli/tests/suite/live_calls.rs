@@ -225,6 +225,48 @@ fn top_answers_a_question_and_stops_all_calls() {
 
 #[test]
 #[ignore = "needs tmux"]
+fn top_stops_an_agent_undoes_its_change_and_starts_again() {
+    let home = workspace("approvals: {unattended: wait}\ntools: {write_file: {approval: allow}}\n");
+    let mut agent = Agent::start(home.path());
+    agent.hello(json!({}));
+    let tmux = open(home.path(), (80, 24), "NO_COLOR=1 ");
+    let write = |text: &str| json!({"path": "notes.md", "content": text});
+    let done = agent.call("write_file", write("overwritten"));
+    assert_eq!(done["isError"], false, "{done}");
+    tmux.wait("the call", |screen| {
+        screen.contains("write_file") && screen.contains("done")
+    });
+    tmux.keys(&["t", "y"]);
+    tmux.wait_for_text("STOPPED: test 1");
+    let refused = agent.call("write_file", write("again"));
+    assert_eq!(refused["_meta"]["mimir/outcome"]["code"], "UNAVAILABLE");
+    tmux.keys(&["t"]);
+    tmux.wait_for_text("Let `test 1` work again? y/n");
+    tmux.keys(&["y"]);
+    tmux.wait("the start", |screen| !screen.contains("STOPPED"));
+    let path = json!({"path": "notes.md"});
+    assert_eq!(agent.call("read_file", path)["isError"], false);
+    // The call that has changed the file is the last one in the list.
+    tmux.keys(&["End", "u"]);
+    tmux.wait_for_text("Undo the changes of `write_file`? y/n");
+    tmux.keys(&["y"]);
+    tmux.wait_for_text("were undone");
+    let notes = fs::read_to_string(home.path().join("notes.md")).unwrap();
+    assert_eq!(notes, "remember the milk\n");
+    tmux.keys(&["x", "y"]);
+    tmux.wait_for_text("ALL CALLS ARE STOPPED");
+    tmux.keys(&["x"]);
+    tmux.wait_for_text("stopped already");
+    tmux.keys(&["S", "y"]);
+    tmux.wait("the start", |screen| !screen.contains("ALL CALLS"));
+    let (_, out, _) = run(home.path(), &["audit", "show", "--json"]);
+    assert!(out.contains("in `mimir top`"), "{out}");
+    tmux.keys(&["q"]);
+    tmux.wait_for_text("ended 0");
+}
+
+#[test]
+#[ignore = "needs tmux"]
 fn top_works_in_tiny_terminals() {
     let home = workspace("");
     let mut call = start_call(home.path());
