@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use mimir_core::audit::{EventKind, OutcomeKind};
 use serde_json::Value;
 
 use super::line::ChainLink;
@@ -34,6 +35,20 @@ impl AuditEntry {
         mimir_core::text::visible(self.0[name].as_str().unwrap_or_default())
     }
 
+    /// Returns the outcome of the call or the effect, or of another event that can be refused. `None` for lines that the log
+    /// itself has written, and for kinds of events that this version does not know.
+    pub fn outcome(&self) -> Option<OutcomeKind> {
+        let text = |name: &str| self.0[name].as_str();
+        let event = text("event")?;
+        let mut kinds = EventKind::ALL.into_iter();
+        let kind = kinds.find(|kind| kind.as_str() == event)?;
+        if kind.is_own() {
+            return None;
+        }
+        let ok = self.0["ok"].as_bool()?;
+        Some(OutcomeKind::from_record(ok, text("code"), text("stop")))
+    }
+
     /// Returns the time of the event, if the line has a valid one.
     pub fn time(&self) -> Option<SystemTime> {
         let time: jiff::Timestamp = self.0["time"].as_str()?.parse().ok()?;
@@ -47,6 +62,42 @@ mod tests {
     use super::super::line::LineDraft;
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn entry_outcome_is_that_of_calls_and_effects() {
+        let outcome = |event: Value| {
+            let mut line = vec![];
+            let draft = LineDraft::new(&event).unwrap();
+            draft.unsealed().seal(&LogHead::START, &mut line).unwrap();
+            let entry = AuditEntry::read(line.strip_suffix(b"\n").unwrap()).unwrap();
+            entry.outcome().map(OutcomeKind::as_str)
+        };
+        for (event, expected) in [
+            (json!({"event": "call", "ok": true}), Some("ok")),
+            (
+                json!({"event": "call", "decision": "ask", "answer": "no", "ok": false, "code": "APPROVAL_DENIED"}),
+                Some("refused"),
+            ),
+            (
+                json!({"event": "effect", "ok": false, "code": "POLICY_DENIED"}),
+                Some("refused"),
+            ),
+            (
+                json!({"event": "call", "ok": false, "code": "UNAVAILABLE", "stop": "kill-switch"}),
+                Some("stopped"),
+            ),
+            (
+                json!({"event": "call", "ok": false, "code": "NEWER"}),
+                Some("failed"),
+            ),
+            (json!({"event": "announced", "ok": false}), None),
+            (json!({"event": "rotated", "ok": true}), None),
+            (json!({"event": "newer", "ok": false}), None),
+            (json!({"event": "call", "ok": "no"}), None),
+        ] {
+            assert_eq!(outcome(event.clone()), expected, "{event}");
+        }
+    }
 
     #[test]
     fn entry_text_has_no_terminal_escapes() {

@@ -128,7 +128,7 @@ impl ChainLink {
 mod tests {
     use std::time::{Duration, SystemTime};
 
-    use mimir_core::audit::{AuditEvent, EventKind};
+    use mimir_core::audit::{AuditEvent, EventKind, StopCause};
     use mimir_core::decision::Decision;
     use mimir_core::error::ToolErrorCode;
     use mimir_core::tool::ToolSource;
@@ -154,11 +154,14 @@ mod tests {
             digest: text("00ff"),
             decision: Some(Decision::Ask),
             rule: text("policy.rules[0]: ask"),
+            tainted: true,
+            untrusted_reads: vec!["01-2-2".to_owned()],
             answer: Some("once"),
             waited_ms: Some(0),
             arguments: Some(json!({"a": [1, "\"", null]})),
             ok: false,
             code: Some(ToolErrorCode::Cancelled),
+            stop: Some(StopCause::KillSwitch),
             duration_ms: Some(0.5),
             fuel: Some(u64::MAX),
             peak_memory: Some(1),
@@ -185,8 +188,9 @@ mod tests {
                 "\u{7f}",
                 r#"","tool":"tool","subject":"C:\\x","detail":"","parent":"\u001b[31m","#,
                 r#""trace":"00-0af7","source":"built-in","digest":"00ff","decision":"ask","#,
-                r#""rule":"policy.rules[0]: ask","answer":"once","waitedMs":0,"#,
-                r#""arguments":{"a":[1,"\"",null]},"ok":false,"code":"CANCELLED","#,
+                r#""rule":"policy.rules[0]: ask","tainted":true,"untrustedReads":["01-2-2"],"#,
+                r#""answer":"once","waitedMs":0,"#,
+                r#""arguments":{"a":[1,"\"",null]},"ok":false,"code":"CANCELLED","stop":"kill-switch","#,
                 r#""durationMs":0.5,"fuel":18446744073709551615,"peakMemory":1,"bytesIn":2,"#,
                 r#""bytesOut":3,"tokens":1,"secretsFound":2,"truncated":true"#,
             ),

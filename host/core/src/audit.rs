@@ -10,12 +10,14 @@ mod call_span;
 mod canary_direction;
 mod event;
 mod kind;
+mod outcome_kind;
 
 pub use arguments::shorten_arguments;
 pub use call_span::{CallSpan, EffectKind, RequestOrigin, RequestTransport};
 pub use canary_direction::CanaryDirection;
 pub use event::{AuditEvent, rfc3339};
 pub use kind::EventKind;
+pub use outcome_kind::{OutcomeKind, StopCause};
 
 /// Error of an event that could not be recorded.
 #[derive(Debug, thiserror::Error)]

@@ -12,7 +12,7 @@ use crate::outcome::{Outcome, TrustLevel};
 use crate::text;
 use crate::tool::{Tool, ToolSource};
 
-use super::{CallSpan, CanaryDirection, EventKind};
+use super::{CallSpan, CanaryDirection, EventKind, StopCause};
 
 /// One line of the audit log. Contains no content, and arguments only if the settings allow it.
 #[derive(Debug, Clone, Serialize)]
@@ -62,6 +62,13 @@ pub struct AuditEvent {
     /// The rule behind the decision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
+    /// True if untrusted content that the session had read was a reason of the decision, even if another rule decided.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub tainted: bool,
+    /// The ids of the calls whose untrusted content the session had read at the time of the decision: the first ones and
+    /// the newest. Only those that are known to this process.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub untrusted_reads: Vec<String>,
     /// The person's answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<&'static str>,
@@ -76,6 +83,9 @@ pub struct AuditEvent {
     /// The error code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<ToolErrorCode>,
+    /// The cause of the end of the call, if the code does not tell it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop: Option<StopCause>,
     /// For a call: wall clock in milliseconds, excluding time spent on approvals.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<f64>,
@@ -143,11 +153,14 @@ impl AuditEvent {
             digest: None,
             decision: None,
             rule: None,
+            tainted: false,
+            untrusted_reads: Vec::new(),
             answer: None,
             waited_ms: None,
             arguments: None,
             ok: true,
             code: None,
+            stop: None,
             duration_ms: None,
             fuel: None,
             peak_memory: None,

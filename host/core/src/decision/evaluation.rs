@@ -171,6 +171,15 @@ impl PolicyEvaluation {
             .any(|reason| reason.layer == PolicyLayer::Danger)
     }
 
+    /// The rule that asks because the session has read untrusted content.
+    pub(crate) const UNTRUSTED_CONTENT_RULE: &str = "taint: untrusted content";
+
+    /// Returns true if untrusted content that the session has read is one of the reasons.
+    pub(crate) fn is_tainted(&self) -> bool {
+        self.reasons()
+            .any(|reason| reason.rule == Self::UNTRUSTED_CONTENT_RULE)
+    }
+
     /// Returns true if no rule applied.
     pub fn is_empty(&self) -> bool {
         self.findings.is_empty()

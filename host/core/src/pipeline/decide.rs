@@ -34,7 +34,7 @@ pub(super) async fn decide(
         remedies,
         ..
     } = evaluate(stage, &checked).await?;
-    recorder.record_decision(&evaluation);
+    recorder.record_decision(&evaluation, stage.sessions);
     recorder.report_decision(&evaluation);
     if evaluation.decision() == Decision::Deny {
         return Err(

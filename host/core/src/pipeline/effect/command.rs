@@ -282,7 +282,7 @@ impl Inner {
                     evaluation
                 }
             };
-            recorder.record_decision(&evaluation);
+            recorder.record_decision(&evaluation, stage.sessions);
             if evaluation.decision() == Decision::Deny {
                 let remedies = policy::remedies(&evaluation, checked.tool());
                 return Err(denied_error(

@@ -143,7 +143,7 @@ impl Inner {
             let (tool, _) = self.current_rights(&snapshot)?;
             let mut evaluation = PolicyEvaluation::default();
             evaluation.push(secret_form_reason(rule));
-            recorder.record_decision(&evaluation);
+            recorder.record_decision(&evaluation, stage.sessions);
             let ruled = Ruled {
                 assessment: Some(ToolAssessment {
                     approval: Decision::Ask,

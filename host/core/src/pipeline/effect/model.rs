@@ -68,7 +68,7 @@ impl Inner {
                 .map_err(|leak| recorder.report_leak(CanaryDirection::Prompt, leak))?;
             let checked = self.wrap_effect(tool, json!({ "model": subject, "prompt": prompt }));
             let evaluation = self.evaluate_prompt(&stage, &checked);
-            recorder.record_decision(&evaluation);
+            recorder.record_decision(&evaluation, stage.sessions);
             if evaluation.decision() == Decision::Deny {
                 return Err(denied_error(
                     "the model was not asked",

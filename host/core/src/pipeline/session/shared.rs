@@ -18,13 +18,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-use crate::approval::StoredApproval;
+use crate::approval::{StoredApproval, UntrustedRead};
 use crate::error::ToolError;
 use crate::shared_state::{
     SharedState, SharedStateError, SharedStateHandle, StateArea, StateKey, StateRevision,
 };
 
-use super::{ContentSource, PipelineSession, SessionAnswer, SessionState, lock};
+use super::{
+    ContentSource, PipelineSession, SessionAnswer, SessionState, UNTRUSTED_READS_MAX, lock,
+};
 
 /// Lifetime of the record of a session that is not used.
 const LIFETIME: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -43,6 +45,8 @@ const ATTEMPTS_MAX: usize = 64;
 pub(super) struct SessionRecord {
     /// Up to two different sources of untrusted content, with origins.
     untrusted: Vec<(ContentSource, String)>,
+    /// The first untrusted results, to name their calls to people. May lack some.
+    untrusted_reads: Vec<UntrustedRead>,
     /// The origin of the first sensitive content.
     sensitive: Option<String>,
     /// The rules whose masks were in results, each with the ids of the copies that know digests of the values.
@@ -199,6 +203,14 @@ impl SessionState {
         for (source, origin) in &record.untrusted {
             self.add_untrusted(source, origin);
         }
+        for read in &record.untrusted_reads {
+            let reads = &mut self.untrusted_reads;
+            if reads.len() < UNTRUSTED_READS_MAX
+                && reads.iter().all(|known| known.call_id != read.call_id)
+            {
+                reads.push(read.clone());
+            }
+        }
         if let Some(origin) = &record.sensitive {
             self.sensitive.get_or_insert_with(|| origin.clone());
         }
@@ -235,6 +247,7 @@ impl SessionState {
         let stored = self.shared.stored.as_ref();
         let mut record = stored.map(|(_, record)| record.clone()).unwrap_or_default();
         record.untrusted.clone_from(&self.untrusted);
+        record.untrusted_reads.clone_from(&self.untrusted_reads);
         record.sensitive.clone_from(&self.sensitive);
         for rule in self.masked.keys() {
             let copies = record.masked.entry(rule.clone()).or_default();

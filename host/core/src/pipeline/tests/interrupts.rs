@@ -83,7 +83,17 @@ async fn kill_switch_refuses_calls_until_it_is_off() {
         assert_eq!(error.message, "all calls are stopped by ada: an incident");
         assert_eq!(*error.remedies, ["mimir start".to_owned()]);
     }
-    assert_eq!(bench.audit.events.lock().len(), 2);
+    {
+        let events = bench.audit.events.lock();
+        assert_eq!(events.len(), 2);
+        for event in &*events {
+            assert_eq!(event["stop"], "all-stopped");
+            assert_eq!(
+                event["detail"],
+                "all calls were stopped by ada: an incident"
+            );
+        }
+    }
     switch.start();
     assert!(bench.pipeline.call(call("sample", json!({}))).await.is_ok());
 }
@@ -106,6 +116,7 @@ async fn kill_switch_stops_running_calls() {
     let events = bench.audit.events.lock();
     assert_eq!(events.len(), 1);
     assert_eq!(events[0]["code"], "UNAVAILABLE");
+    assert_eq!(events[0]["stop"], "kill-switch");
 }
 
 #[tokio::test]
@@ -226,6 +237,7 @@ async fn revoked_grant_stops_running_calls() {
     assert!(error.remedies[0].contains("mimir tools trust granted"));
     assert_eq!(events.len(), 1);
     assert_eq!(events[0]["code"], "PERMISSION_DENIED");
+    assert_eq!(events[0]["stop"], "lost-rights");
 }
 
 #[tokio::test]

@@ -126,6 +126,37 @@ async fn taint_of_untrusted_content_asks_before_sending() {
 }
 
 #[tokio::test]
+async fn taint_is_on_record_with_the_calls_that_were_read() {
+    let bench = room(json!({}));
+    let lines = |tool: &str| -> Vec<serde_json::Value> {
+        let events = bench.audit.events.lock();
+        let of_tool = events.iter().filter(|event| event["tool"] == tool);
+        of_tool.cloned().collect()
+    };
+    for _ in 0..12 {
+        assert!(bench.pipeline.call(call("reader", json!({}))).await.is_ok());
+    }
+    let reads: Vec<_> = lines("reader")
+        .into_iter()
+        .map(|line| line["id"].clone())
+        .collect();
+    let first = &lines("reader")[0];
+    assert!(first.get("untrustedReads").is_none(), "{first}");
+    let named = json!([reads[0], reads[1], reads[2], reads[11]]);
+    bench.audit.events.lock().clear();
+    bench.pipeline.call(call("sender", json!({}))).await;
+    bench.pipeline.call(call("quiet", json!({}))).await;
+    let sender = lines("sender");
+    let tainted = sender.iter().find(|line| line["tainted"] == true).unwrap();
+    assert_eq!(tainted["untrustedReads"], named);
+    let quiet = &lines("quiet")[0];
+    assert!(quiet.get("tainted").is_none(), "{quiet}");
+    let sender_id = &tainted["id"];
+    let named = json!([reads[0], reads[1], reads[2], sender_id]);
+    assert_eq!(quiet["untrustedReads"], named);
+}
+
+#[tokio::test]
 async fn taint_of_a_resumed_session_is_restored() {
     let before = room(json!({}));
     let read = before.pipeline.call(call("reader", json!({}))).await;
