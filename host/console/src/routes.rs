@@ -15,6 +15,9 @@ use crate::response::ConsoleRequestError;
 /// Maximum length of an id or name in bytes.
 const MAX_NAME: usize = 256;
 
+/// Maximum length of the shown name of a session in bytes.
+const MAX_SESSION: usize = 1024;
+
 /// Maximum length of a condition of a record filter in bytes.
 const MAX_CONDITION: usize = 1024;
 
@@ -46,6 +49,8 @@ pub(crate) enum ApiRoute {
 pub(crate) enum BackendRoute {
     Complete(Box<ConsoleRequest>),
     StopAll,
+    StopAgent,
+    StartAgent,
     AnswerQuestion { id: String },
     QuestionMatches { id: String },
     SwitchTool { name: String },
@@ -96,6 +101,7 @@ fn get_route(segments: &[&str], query: &str) -> Result<Option<ApiRoute>, Console
             match segments {
                 ["state"] => ConsoleRequest::State,
                 ["calls"] => ConsoleRequest::Calls,
+                ["agents"] => ConsoleRequest::Agents,
                 ["questions"] => ConsoleRequest::Questions,
                 ["record", "calls", id] => ConsoleRequest::CallStory {
                     id: (*id).to_owned(),
@@ -131,6 +137,8 @@ fn post_route(segments: &[&str]) -> Result<Option<ApiRoute>, ConsoleRequestError
         ["calls", id, "cancel"] => complete(ConsoleRequest::CancelCall {
             id: (*id).to_owned(),
         }),
+        ["agents", "stop"] => BackendRoute::StopAgent,
+        ["agents", "start"] => BackendRoute::StartAgent,
         ["stop"] => BackendRoute::StopAll,
         ["start"] => complete(ConsoleRequest::StartAll),
         ["questions", id, "answer"] => BackendRoute::AnswerQuestion {
@@ -175,6 +183,15 @@ fn complete(request: ConsoleRequest) -> BackendRoute {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StopBody {
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AgentBody {
+    pid: u32,
+    session: String,
     #[serde(default)]
     reason: Option<String>,
 }
@@ -238,6 +255,25 @@ impl BackendRoute {
                 let StopBody { reason } = parse_body(body)?;
                 check_reason(reason.as_deref())?;
                 ConsoleRequest::StopAll { reason }
+            }
+            BackendRoute::StopAgent => {
+                let AgentBody {
+                    pid,
+                    session,
+                    reason,
+                } = parse_body(body)?;
+                check_length("session", &session, MAX_SESSION)?;
+                check_reason(reason.as_deref())?;
+                ConsoleRequest::StopAgent {
+                    pid,
+                    session,
+                    reason,
+                }
+            }
+            BackendRoute::StartAgent => {
+                let AgentBody { pid, session, .. } = parse_body(body)?;
+                check_length("session", &session, MAX_SESSION)?;
+                ConsoleRequest::StartAgent { pid, session }
             }
             BackendRoute::AnswerQuestion { id } => {
                 let answer: QuestionAnswer = parse_body(body)?;
@@ -393,6 +429,7 @@ fn record_filter(query: &str) -> Result<RecordFilter, ConsoleRequestError> {
                 continue;
             }
             "tool" => &mut filter.tool,
+            "outcome" => &mut filter.outcome,
             "decision" => &mut filter.decision,
             "event" => &mut filter.event,
             "session" => &mut filter.session,
@@ -570,6 +607,8 @@ mod tests {
         };
         assert!(edit(json!([{"key": "a", "value": null}])).is_ok());
         assert!(edit(json!([])).is_err());
+        assert!(edit(json!([{"key": "a", "yaml": "[x]"}])).is_ok());
+        // A value that was forgotten does not remove the key.
         assert!(edit(json!([{"key": "a"}])).is_err());
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use clap::builder::PossibleValue;
 use clap::{Args, Subcommand, ValueHint};
 use mimir_core::Decision;
-use mimir_core::audit::EventKind;
+use mimir_core::audit::{EventKind, OutcomeKind};
 
 use super::{ClusterOptions, enum_value};
 
@@ -89,7 +89,8 @@ Examples:
     /// Print recorded events, oldest first
     #[command(after_help = "\
 Examples:
-  mimir audit show --since 2h --decision deny
+  mimir audit show --since 7d --outcome refused
+  mimir audit show --outcome failed --outcome limited
   mimir audit show --tool delete_file --json
   mimir audit show --event grant --since 2026-01-31")]
     Show {
@@ -106,7 +107,17 @@ pub struct AuditFilter {
     /// Only events about this tool
     #[arg(long, value_name = "TOOL")]
     pub tool: Option<String>,
-    /// Only calls with this decision
+    /// Only calls and effects with this outcome, which can be repeated
+    #[arg(long, value_name = "OUTCOME", value_parser = enum_value::<OutcomeKind>([
+        PossibleValue::new("ok").help("The tool completed"),
+        PossibleValue::new("refused").help("A rule, a person, a missing permission or the kill switch said no"),
+        PossibleValue::new("stopped").help("A person, the client or the kill switch ended the call while it ran"),
+        PossibleValue::new("limited").help("A limit of time, memory or calls was reached"),
+        PossibleValue::new("unavailable").help("Something that the call needs was not available"),
+        PossibleValue::new("failed").help("The arguments were not valid, or the tool failed"),
+    ]))]
+    pub outcome: Vec<OutcomeKind>,
+    /// Only calls for which the rules decided this, whatever a person answered
     #[arg(long, value_parser = enum_value::<Decision>([
         PossibleValue::new("allow").help("The call may run"),
         PossibleValue::new("ask").help("A person has to approve the call"),

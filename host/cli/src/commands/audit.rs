@@ -155,7 +155,12 @@ fn matches_filter(entry: &AuditEntry, filter: &AuditFilter, since: Option<System
             .iter()
             .any(|text| text == tool || Some(text.as_str()) == built_in_name(tool))
     };
+    let has_outcome = || {
+        let outcome = entry.outcome();
+        outcome.is_some_and(|outcome| filter.outcome.contains(&outcome))
+    };
     filter.tool.as_ref().is_none_or(is_about)
+        && (filter.outcome.is_empty() || has_outcome())
         && filter
             .decision
             .is_none_or(|decision| entry.text("decision") == decision.as_str())

@@ -76,9 +76,10 @@ fn audit_verify_names_changed_lines_and_exits_1() {
 
 #[test]
 fn audit_show_filters_events() {
-    let home = home("tools: {delete_file: {approval: deny}}\n");
+    let home = home("tools: {delete_file: {approval: deny}, file_info: {approval: ask}}\n");
     calls(home.path(), 1);
     run(home.path(), &["call", "delete_file", "path=x"]);
+    run(home.path(), &["call", "file_info", "path=."]);
     run(home.path(), &["call", "list_directory", "path=."]);
     let show = |args: &[&str]| {
         let args: Vec<_> = ["audit", "show", "--json"]
@@ -94,21 +95,32 @@ fn audit_show_filters_events() {
             .map(|event| event["tool"].as_str().unwrap().to_owned());
         tools.collect::<Vec<_>>()
     };
-    let all = ["no_such_tool", "delete_file", "list_directory"];
+    let all = ["no_such_tool", "delete_file", "file_info", "list_directory"];
     assert_eq!(show(&[]), all);
     assert_eq!(show(&["--tool", "delete_file"]), ["delete_file"]);
     assert_eq!(show(&["--decision", "deny"]), ["delete_file"]);
     assert_eq!(show(&["--decision", "allow"]), ["list_directory"]);
+    // A call that nobody approved was refused, too, although no rule denies it.
+    let refused = ["delete_file", "file_info"];
+    assert_eq!(show(&["--outcome", "refused"]), refused);
+    assert_eq!(
+        show(&["--outcome", "refused", "--decision", "ask"]),
+        ["file_info"]
+    );
+    let several = show(&["--outcome", "failed", "--outcome", "ok"]);
+    assert_eq!(several, ["no_such_tool", "list_directory"]);
+    assert_eq!(show(&["--outcome", "stopped"]), [""; 0]);
     assert_eq!(show(&["--event", "grant"]), [""; 0]);
     assert_eq!(show(&["--since", "1h"]), all);
     assert_eq!(show(&["--since", "2999-01-01"]), [""; 0]);
     let (_, out, _) = run(home.path(), &["audit", "tail", "-n", "2", "--json"]);
     let tools: Vec<_> = out.lines().map(|line| json(line)["tool"].clone()).collect();
-    assert_eq!(tools, all[1..]);
+    assert_eq!(tools, all[2..]);
     let (_, out, _) = run(home.path(), &["audit", "tail", "-n", "1"]);
     assert!(out.contains("list_directory allow ok"), "{out}");
     for bad in [
         &["--decision", "maybe"],
+        &["--outcome", "deny"],
         &["--since", "soon"],
         &["--event", "grants"],
     ] {
