@@ -111,7 +111,7 @@ export const stories = {
       const reply = agent.call('edit_file', { path: 'notes.txt', pattern: 'one', replacement: '1' });
       const viewer = await enter('dev-1', ['engineering']);
       await viewer.getByRole('link', { name: 'Questions 1 open' }).click();
-      await viewer.getByText('Your role may look, and not answer.').waitFor();
+      await viewer.getByText('Your role can see questions, but not answer them.').waitFor();
       await shot(viewer, 'story-viewer');
       const [{ id, card: { fingerprint } }] = (await viewer.evaluate(() => fetch('api/questions').then((answer) => answer.json()))).questions;
       const tried = await viewer.evaluate(

@@ -70,7 +70,7 @@ export const tests = {
 
   async 'viewers look and do not answer'(browser) {
     await withPage(browser, { hash: '#/questions', fixture: { role: 'viewer' } }, async (page, fixture) => {
-      await page.getByText('Your role may look, and not answer.').waitFor();
+      await page.getByText('Your role can see questions, but not answer them.').waitFor();
       assert.equal(await page.getByRole('button', { name: 'Yes, once' }).count(), 0);
       await page.waitForTimeout(GUARD_MS);
       await page.keyboard.press('o');

@@ -1,4 +1,4 @@
-/** Settings that this browser stores: the theme, and whether shortcuts are on. Nothing else is stored. */
+/** Settings that this browser stores: the theme, whether shortcuts are on, and the order of the tools. */
 
 const NAME = 'mimir-console.';
 

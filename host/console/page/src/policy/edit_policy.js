@@ -1,10 +1,12 @@
 /** An edit of the settings: first as a diff, then applied. */
 import { html, useState } from '../base/html.js';
-import { post } from '../base/api.js';
+import { post, useLoad } from '../base/api.js';
 import { announce } from '../base/notify.js';
+import { route } from '../base/router.js';
 import { isAdmin, session } from '../base/session.js';
 import { emitChange, useStore } from '../base/store.js';
 import { ErrorText, Loading } from '../parts/controls.js';
+import { Dialog } from '../parts/dialog.js';
 import { Diff } from '../parts/diff.js';
 import { Names } from '../parts/text.js';
 import { WhatIfResult } from '../record/what_if.js';
@@ -12,22 +14,56 @@ import { EditForm } from './edit_form.js';
 
 const DAYS = 7;
 
+/** An edit that may begin with a key and a value of the address: `#/policy/edit?key=audit.logArgs&yaml=true`. */
 export function EditPolicy() {
+  const { query } = useStore(route);
   const [edit, setEdit] = useState(null);
+  const [fault, setFault] = useState(null);
+  const begin = (given) => {
+    setFault(null);
+    setEdit(given);
+  };
   return html`
     <div class="two-columns">
       <section class="narrow-page">
         <h2>Change a setting</h2>
-        <p class="faint">Comments in the file stay. You see the change as a diff before it applies.</p>
-        <${EditForm} action="Show the change" onEdit=${setEdit} />
+        <p class="faint">You see the change as a diff before it applies. Comments in the file stay.</p>
+        <${RulesOnly} />
+        <${EditForm} key=${`${query.key}=${query.yaml}`} action="Show the change" start=${query} fault=${fault} onEdit=${begin} />
       </section>
-      <section class="narrow-page" aria-label="Change">${edit ? html`<h2>The change</h2><${Proposal} key=${JSON.stringify(edit)} edit=${edit} onDone=${() => setEdit(null)} />` : html`<p class="faint">The diff appears here.</p>`}</section>
+      <section class="narrow-page" aria-label="Change">${edit ? html`<h2>The change</h2><${Proposal} key=${JSON.stringify(edit)} edit=${edit} onFault=${setFault} onDone=${() => setEdit(null)} />` : html`<p class="faint">The diff appears here.</p>`}</section>
     </div>
   `;
 }
 
-/** The diff of an edit, its effect on the record, and the button that applies it. */
-export function Proposal({ edit, onDone }) {
+/** The same edit in a dialog, for one row of the rules. */
+export function EditRow({ start, onClose }) {
+  const [edit, setEdit] = useState(null);
+  const [fault, setFault] = useState(null);
+  const begin = (given) => {
+    setFault(null);
+    setEdit(given);
+  };
+  return html`
+    <${Dialog} title="Change a setting" onClose=${onClose} wide>
+      <${EditForm} action="Show the change" start=${start} fault=${fault} onEdit=${begin} />
+      ${edit && html`<h3>The change</h3><${Proposal} key=${JSON.stringify(edit)} edit=${edit} onFault=${setFault} onDone=${onClose} />`}
+    <//>
+  `;
+}
+
+/** Says which settings this console changes, if it is that of a server. */
+function RulesOnly() {
+  const { data } = useLoad('policy', 'policy');
+  if (!data?.rulesOnly) return null;
+  return html`<p class="message">This console changes rules: approvals, lists of tools, commands, files and hosts, and limits. Other settings are changed in the files, by the person who runs the server.</p>`;
+}
+
+/**
+ * The diff of an edit, its effect on the record, and the button that applies it.
+ * @param {{ edit: object, onDone: () => void, onFault?: (fault: object) => void }} props `onFault` is told which field is wrong.
+ */
+export function Proposal({ edit, onDone, onFault }) {
   const person = useStore(session);
   const [proposal, setProposal] = useState(null);
   const [whatIf, setWhatIf] = useState({});
@@ -38,7 +74,12 @@ export function Proposal({ edit, onDone }) {
     setError(null);
     setProposal(null);
     try {
-      setProposal(await post('policy/propose', { edit }));
+      const answer = await post('policy/propose', { edit });
+      setProposal(answer);
+      if (answer.problems?.length) {
+        if (answer.fault) onFault?.({ ...answer.fault, text: problemText(answer.problems[0]) });
+        return;
+      }
     } catch (fault) {
       setError(fault);
       return;
@@ -67,16 +108,19 @@ export function Proposal({ edit, onDone }) {
   return html`
     <${ErrorText} error=${error} onRetry=${load} />
     ${!proposal && !error && html`<${Loading} what="the diff" />`}
-    ${problems.length > 0 && html`<div class="message bad"><p>It cannot be applied:</p><${Names} texts=${problems.map((problem) => (typeof problem === 'string' ? problem : (problem.text ?? JSON.stringify(problem))))} /></div>`}
+    ${problems.length > 0 && (onFault && proposal.fault ? html`<p class="faint">The change is not possible: see the marked field.</p>` : html`<div class="message bad"><p>The change is not possible:</p><${Names} texts=${problems.map(problemText)} /></div>`)}
     ${proposal && !problems.length &&
     html`
       <${Diff} files=${proposal.diff} />
+      ${proposal.notes?.length > 0 && html`<div class="message warn"><p>Note:</p><${Names} texts=${proposal.notes} /></div>`}
       <h3>With it, in the last ${DAYS} days</h3>
       <${WhatIfResult} result=${whatIf} />
       ${isApplied
         ? html`<p class="message" role="status">Applied. <button class="link" onClick=${onDone}>Make another change</button></p>`
-        : html`<div class="actions"><button onClick=${onDone}>Discard</button><button class="primary" disabled=${!isAdmin(person) || isBusy} onClick=${apply}>Apply to the file</button></div>`}
+        : html`<div class="actions"><button type="button" onClick=${onDone}>Discard</button><button class="primary" disabled=${!isAdmin(person) || isBusy} onClick=${apply}>Apply to the file</button></div>`}
       ${!isAdmin(person) && html`<p class="faint small">Applying needs the role admin.</p>`}
     `}
   `;
 }
+
+const problemText = (problem) => (typeof problem === 'string' ? problem : (problem.text ?? JSON.stringify(problem)));

@@ -51,7 +51,7 @@ export function ExplainCall() {
         ${data &&
         html`
           ${data.commands?.length > 0 &&
-          html`<h3>Commands, read apart</h3>
+          html`<h3>Commands, one by one</h3>
             <ol class="commands">${data.commands.map(({ command, decision, why }, index) => html`<li key=${index}><${Decision} decision=${decision} /><div class="grow"><${Framed} text=${command} label=${`Command ${index + 1}`} />${why && html`<div class="small"><${Name} text=${why} max=${300} /></div>`}</div></li>`)}</ol>`}
           <h3>Rules that apply</h3>
           <${Reasons} reasons=${data.reasons} />

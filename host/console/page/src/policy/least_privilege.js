@@ -3,10 +3,13 @@ import { html, useState } from '../base/html.js';
 import { useLoad } from '../base/api.js';
 import { day, moment, plural } from '../base/format.js';
 import { Empty } from '../parts/controls.js';
+import { useCut } from '../parts/cut_list.js';
 import { Dialog } from '../parts/dialog.js';
 import { LoadState } from '../parts/split.js';
 import { Name } from '../parts/text.js';
 import { Proposal } from './edit_policy.js';
+
+const SHOWN_MAX = 50;
 
 export function LeastPrivilege() {
   const load = useLoad('policy/least-privilege', 'policy');
@@ -14,23 +17,27 @@ export function LeastPrivilege() {
   const [edit, setEdit] = useState(null);
   const unused = data?.unused ?? [];
   const rules = data?.rules ?? [];
+  const shownUnused = useCut(unused, SHOWN_MAX, 'grant');
+  const shownRules = useCut(rules, SHOWN_MAX, 'rule');
   return html`
     <section class="narrow-page wide">
       <${LoadState} load=${load} what="the grants" />
-      ${data && !unused.length && !rules.length && html`<${Empty} title="Nothing to tidy">All grants were used${data.recordBegins ? ` since ${moment(data.recordBegins)}` : ''}; no rule would replace approvals.<//>`}
+      ${data && !unused.length && !rules.length && html`<${Empty} title="Nothing to change">All grants were used${data.recordBegins ? ` since ${moment(data.recordBegins)}` : ''}; no rule would replace approvals.<//>`}
       ${unused.length > 0 &&
       html`
         <h2>Not used in 30 days</h2>
         <ul class="rule-list">
-          ${unused.map(({ tool, grant, lastUsed, command, edit: change }, index) => html`<li key=${index}><div class="grow"><${Name} text=${tool} max=${60} strong /> <${Name} text=${grant} max=${200} /><div class="small faint">${lastUsed ? `last used ${day(lastUsed)}` : 'no use on record'}${command && html`; in a terminal: <${Name} text=${command} max=${120} />`}</div></div>${change && html`<button onClick=${() => setEdit(change)}>Show the change…</button>`}</li>`)}
+          ${shownUnused.shown.map(({ tool, grant, lastUsed, command, edit: change }, index) => html`<li key=${index}><div class="grow"><${Name} text=${tool} max=${60} strong /> <${Name} text=${grant} max=${200} /><div class="small faint">${lastUsed ? `last used ${day(lastUsed)}` : 'no use on record'}${command && html`; in a terminal: <${Name} text=${command} max=${120} />`}</div></div>${change && html`<button onClick=${() => setEdit(change)}>Show the change…</button>`}</li>`)}
         </ul>
+        ${shownUnused.button}
       `}
       ${rules.length > 0 &&
       html`
         <h2>Rules that would replace approvals</h2>
         <ul class="rule-list">
-          ${rules.map(({ text, replaces, edit: change }, index) => html`<li key=${index}><div class="grow"><${Name} text=${text} max=${300} /><div class="small faint">replaces ${plural(replaces, 'approval')}</div></div>${change && html`<button onClick=${() => setEdit(change)}>Show the change…</button>`}</li>`)}
+          ${shownRules.shown.map(({ text, replaces, edit: change }, index) => html`<li key=${index}><div class="grow"><${Name} text=${text} max=${300} /><div class="small faint">replaces ${plural(replaces, 'approval')}</div></div>${change && html`<button onClick=${() => setEdit(change)}>Show the change…</button>`}</li>`)}
         </ul>
+        ${shownRules.button}
       `}
       ${edit && html`<${Dialog} title="Proposed change" onClose=${() => setEdit(null)} wide><${Proposal} edit=${edit} onDone=${() => setEdit(null)} /><//>`}
     </section>

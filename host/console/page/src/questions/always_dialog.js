@@ -3,6 +3,7 @@ import { html, useEffect, useState } from '../base/html.js';
 import { post, segment } from '../base/api.js';
 import { count, moment, plural } from '../base/format.js';
 import { ErrorText, Loading } from '../parts/controls.js';
+import { CutCalls } from '../parts/cut_list.js';
 import { Dialog } from '../parts/dialog.js';
 import { Name, Names } from '../parts/text.js';
 
@@ -38,8 +39,8 @@ export function AlwaysDialog({ question, onSend, onClose }) {
   return html`
     <${Dialog} title="Always allow this?" onClose=${onClose} wide>
       <form onSubmit=${send}>
-        <p>From now on, calls like this run without a question, until you revoke it:</p>
-        ${always ? html`<${Names} texts=${[always.text]} />` : html`<p>This answer covers this call only.</p>`}
+        <p>From now on, calls like this run without a question, in every session, until the approval expires or you revoke it (<code>mimir approvals</code>):</p>
+        ${always ? html`<${Names} texts=${[always.text]} />` : html`<p>Nothing: this answer covers this call only.</p>`}
         ${always?.grants?.length > 0 && html`<h3>It grants</h3><${Names} texts=${always.grants} />`}
         ${always?.withheld?.length > 0 && html`<h3>It does not grant</h3><${Names} texts=${always.withheld} />`}
         ${patterns &&
@@ -48,7 +49,7 @@ export function AlwaysDialog({ question, onSend, onClose }) {
             <textarea class="code" rows=${Math.min(6, patterns.length + 1)} spellcheck=${false} autocapitalize="off" value=${text} onInput=${(event) => setText(event.currentTarget.value)}></textarea>
           </label>
         `}
-        <h3>It would also have covered</h3>
+        <h3>Earlier calls that it would have covered</h3>
         <${ErrorText} error=${error} />
         ${!matches && !error && html`<${Loading} what="earlier calls" />`}
         ${matches && html`<${Matches} matches=${matches} />`}
@@ -64,9 +65,7 @@ export function AlwaysDialog({ question, onSend, onClose }) {
 function Matches({ matches: { checked = 0, matched = [], total = matched.length, unjudged = 0 } }) {
   return html`
     <p>${total ? plural(total, 'call') : 'None'} of the last ${count(checked)}${unjudged ? `; ${count(unjudged)} could not be judged, because their arguments are not on record` : ''}.</p>
-    ${matched.length > 0 &&
-    html`<ul class="matches" tabindex="0" aria-label="Calls that it would also have covered">
-      ${matched.slice(0, 100).map(({ callId, time, tool, summary }) => html`<li key=${callId}><span class="faint">${moment(time)}</span> <${Name} text=${tool} strong /> <${Name} text=${summary} max=${160} /></li>`)}
-    </ul>`}
+    <${CutCalls} label="Calls that it would also have covered" calls=${matched} row=${({ callId, time, tool, summary }) => html`<li key=${callId}><span class="faint">${moment(time)}</span> <${Name} text=${tool} strong /> <${Name} text=${summary} max=${160} /></li>`} />
+    ${total > matched.length && html`<p class="faint small">The first ${count(matched.length)} are listed.</p>`}
   `;
 }

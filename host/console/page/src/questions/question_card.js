@@ -34,9 +34,10 @@ export function QuestionCard({ question, onDone, canAnswer, position, onStep }) 
     }
   };
   const why = useRef(null);
-  // What strangers may have caused says more than a tool's own default.
-  const asks = (card.reasons ?? []).filter(({ decision }) => decision === 'ask');
-  const cause = asks.find(({ layer }) => layer === 'taint') ?? asks[0];
+  // The host sorts the reasons: the first one says most.
+  const asks = (card.reasons ?? []).filter(({ decision }) => decision !== 'allow');
+  const others = (card.reasons ?? []).filter(({ decision }) => decision === 'allow');
+  const [cause] = asks;
   const calls = (card.caller ?? '').split(' → ').filter(Boolean);
   return html`
     <article class="card" aria-labelledby=${`title-${id}`}>
@@ -66,7 +67,7 @@ export function QuestionCard({ question, onDone, canAnswer, position, onStep }) 
         ${commands.length > 0 &&
         html`
           <section>
-            <h3>${commands.length > 1 ? `Commands, read apart` : 'Command'}</h3>
+            <h3>${commands.length > 1 ? `Commands, one by one` : 'Command'}</h3>
             <ol class="commands">
               ${commands.map(
                 ({ text, verdict, reason }, index) => html`
@@ -78,18 +79,19 @@ export function QuestionCard({ question, onDone, canAnswer, position, onStep }) 
         `}
         ${(hosts.length > 0 || secrets.length > 0) &&
         html`<div class="pair">
-          ${hosts.length > 0 && html`<section><h3>Hosts it reaches</h3><${Names} texts=${hosts} /></section>`}
-          ${secrets.length > 0 && html`<section><h3>Secrets it uses</h3><${Names} texts=${secrets} /></section>`}
+          ${hosts.length > 0 && html`<section><h3>Hosts in the arguments</h3><${Names} texts=${hosts} /></section>`}
+          ${secrets.length > 0 && html`<section><h3>Secrets it may use</h3><${Names} texts=${secrets} /></section>`}
         </div>`}
         <section><h3>Exact arguments</h3><${Framed} text=${card.arguments} label="Exact arguments" /></section>
         <section ref=${why}>
           <h3>Why you are asked</h3>
           ${labels && html`<${Labels} labels=${labels} />`}
-          <${Reasons} reasons=${card.reasons} />
+          <${Reasons} reasons=${asks} />
+          ${others.length > 0 && html`<details><summary>Also considered (${others.length})</summary><${Reasons} reasons=${others} /></details>`}
         </section>
         ${card.risks?.length > 0 && html`<section><h3>What can go wrong</h3><${Names} texts=${card.risks} /></section>`}
-        ${card.grants?.length > 0 && html`<section><h3>A yes also grants</h3><${Names} texts=${card.grants} /></section>`}
-        ${card.proofs?.length > 0 && html`<section><h3>Proved by its imports: the plugin</h3><${Names} texts=${card.proofs} /></section>`}
+        ${card.grants?.length > 0 && html`<section><h3>Yes also grants, for this call</h3><${Names} texts=${card.grants} /></section>`}
+        ${card.proofs?.length > 0 && html`<section><h3>Its imports prove that the plugin</h3><${Names} texts=${card.proofs} /></section>`}
         <details>
           <summary>Where it comes from</summary>
           <${Facts}
@@ -110,7 +112,7 @@ export function QuestionCard({ question, onDone, canAnswer, position, onStep }) 
         ${isChanged && html`<div class="message warn" role="alert">The question has changed since you read it. <button onClick=${() => { setShown(card.fingerprint); setError(null); }}>I have read it again</button></div>`}
         ${canAnswer
           ? html`<${AnswerBar} question=${question} isDisabled=${isBusy || isChanged} onAnswer=${answer} />`
-          : html`<p class="message">Your role may look, and not answer.</p>`}
+          : html`<p class="message">Your role can see questions, but not answer them.</p>`}
       </div>
     </article>
   `;

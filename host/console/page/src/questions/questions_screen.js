@@ -8,6 +8,7 @@ import { endedQuestions, mayAnswer, questions, session } from '../base/session.j
 import { useSeconds } from '../base/seconds.js';
 import { useStore } from '../base/store.js';
 import { Empty, Icon, Risk } from '../parts/controls.js';
+import { useCut } from '../parts/cut_list.js';
 import { isNarrow } from '../parts/narrow.js';
 import { Name } from '../parts/text.js';
 import { AnswerSeveral } from './answer_several.js';
@@ -23,6 +24,7 @@ export function QuestionsScreen() {
   const state = useStore(session);
   const narrow = useStore(isNarrow);
   const { parts } = useStore(route);
+  const { shown, button } = useCut(open, SHOWN_MAX, 'question');
   const [marked, setMarked] = useState(() => new Set());
   // A card that has ended stays until the person moves on: no other card may slip under their finger.
   const last = useRef(null);
@@ -68,10 +70,10 @@ export function QuestionsScreen() {
         <section class="list-pane question-list" aria-label="Open questions">
           <div class="toolbar"><h2>${plural(open.length, 'open question')}</h2><span class="spacer"></span><${NotifyButton} /></div>
           <ul>
-            ${open.slice(0, SHOWN_MAX).map(
+            ${shown.map(
               (one) => html`<${QuestionItem} key=${one.id} question=${one} isSelected=${one.id === wanted} isMarked=${marked.has(one.id)} canMark=${canAnswer && open.length > 1} onMark=${() => mark(one.id)} now=${now} />`,
             )}
-            ${open.length > SHOWN_MAX && html`<li class="footnote faint">${plural(open.length - SHOWN_MAX, 'more question')} will follow.</li>`}
+            ${button && html`<li class="footnote">${button}</li>`}
           </ul>
           ${chosen.length > 1 && html`<${AnswerSeveral} chosen=${chosen} onDone=${() => setMarked(new Set())} />`}
         </section>

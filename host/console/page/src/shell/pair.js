@@ -2,6 +2,8 @@
 import { html, useEffect, useState } from '../base/html.js';
 import { post } from '../base/api.js';
 import { duration, millis } from '../base/format.js';
+import { session } from '../base/session.js';
+import { useStore } from '../base/store.js';
 import { useSeconds } from '../base/seconds.js';
 import { ErrorText, Loading } from '../parts/controls.js';
 import { Dialog } from '../parts/dialog.js';
@@ -10,14 +12,16 @@ export function PairDialog({ onClose }) {
   const [pair, setPair] = useState(null);
   const [error, setError] = useState(null);
   const now = useSeconds();
+  const canPair = useStore(session)?.lan !== false;
   useEffect(() => {
-    post('pair').then(setPair, setError);
+    if (canPair) post('pair').then(setPair, setError);
   }, []);
   const left = millis(pair?.expiresAt) - now;
   return html`
     <${Dialog} title="Pair a phone" onClose=${onClose}>
       <${ErrorText} error=${error} />
-      ${!pair && !error && html`<${Loading} what="the code" />`}
+      ${!canPair && html`<p>A phone reaches this page over the local network, which is off. Start the console with it:</p><p><code class="name">mimir console --lan</code></p>`}
+      ${canPair && !pair && !error && html`<${Loading} what="the code" />`}
       ${pair &&
       html`
         <p>Scan this with a phone in the same network. It works once${left > 0 ? `, for ${duration(left)}` : ', and has expired'}. The phone may answer questions; it cannot change settings.</p>

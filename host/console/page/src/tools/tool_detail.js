@@ -47,7 +47,7 @@ export function ToolDetail({ name, onClose }) {
           <${Framed} text=${tool.description} label="Description" />
           <h3>Needs and grants</h3>
           <${Needs} needs=${tool.needs} grants=${tool.grants} />
-          ${tool.proofs?.length > 0 && html`<h3>Proved by its imports</h3><p>It ${tool.proofs.map((proof, index) => html`${index ? ', ' : ''}${PROOF[proof] ?? html`<${Name} text=${proof} />`}`)}.</p>`}
+          ${tool.proofs?.length > 0 && html`<h3>Its imports prove that it</h3><p>${tool.proofs.map((proof, index) => html`${index ? ', ' : ''}${PROOF[proof] ?? html`<${Name} text=${proof} />`}`)}.</p>`}
           <h3>Facts</h3>
           <${Facts}
             facts=${[
@@ -92,7 +92,7 @@ function Needs({ needs, grants = [] }) {
   const list = Array.isArray(needs)
     ? needs
     : Object.entries(needs ?? {}).flatMap(([kind, values]) => [values].flat().map((value) => `${kind}: ${describe(value)}`));
-  if (!list.length && !grants.length) return html`<p class="faint">It needs nothing beyond computing.</p>`;
+  if (!list.length && !grants.length) return html`<p class="faint">It needs no files, hosts, commands or secrets.</p>`;
   return html`
     <ul class="needs">
       ${list.map((need, index) => {

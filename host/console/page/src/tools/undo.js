@@ -9,6 +9,7 @@ import { emitChange, useStore } from '../base/store.js';
 import { useAction } from '../parts/action.js';
 import { Empty, ErrorText, Tag } from '../parts/controls.js';
 import { Diff } from '../parts/diff.js';
+import { useCut } from '../parts/cut_list.js';
 import { Dialog } from '../parts/dialog.js';
 import { DetailPane, LoadState, Split, useListKeys } from '../parts/split.js';
 import { Name, Names } from '../parts/text.js';
@@ -17,6 +18,7 @@ export function UndoList({ selected }) {
   const load = useLoad('undo', 'undo');
   const { data } = load;
   const records = data?.records ?? [];
+  const { shown, button } = useCut(records, 200, 'change');
   const select = (id) => go(href('tools', ['undo', id]), selected !== null);
   const close = () => go(href('tools', ['undo']));
   useListKeys(records.map(({ id }) => id), selected, select, close);
@@ -24,7 +26,7 @@ export function UndoList({ selected }) {
     <${LoadState} load=${load} what="changes" />
     ${data && !records.length && html`<${Empty} title="Nothing to undo">Changes that calls make to files appear here.<//>`}
     <ul class="tool-list">
-      ${records.map(
+      ${shown.map(
         ({ id, tool, time, summary, files = [], undone }) => html`
           <li key=${id} class=${id === selected ? 'tool-item selected' : 'tool-item'}>
             <a href=${href('tools', ['undo', id])} aria-current=${id === selected ? 'true' : undefined}>
@@ -34,6 +36,7 @@ export function UndoList({ selected }) {
           </li>
         `,
       )}
+      ${button && html`<li class="footnote">${button}</li>`}
     </ul>
   `;
   const detail = selected && html`<${UndoDetail} key=${selected} id=${selected} onClose=${close} />`;
