@@ -2,6 +2,7 @@
 import { get } from './api.js';
 import { createStore } from './store.js';
 import { LiveCalls } from '../live/live_calls.js';
+import { loadAgents } from '../live/agents.js';
 
 /** The answer of `api/state`, or null before it is known. */
 export const session = createStore(null);
@@ -28,7 +29,7 @@ export async function loadState() {
 
 /** Loads what events then keep up to date. */
 export async function loadLists() {
-  const [state, calls, open] = await Promise.all([get('state'), get('calls'), get('questions')]);
+  const [state, calls, open] = await Promise.all([get('state'), get('calls'), get('questions'), loadAgents()]);
   session.set(state);
   live.load(calls);
   touchLive();
@@ -50,6 +51,8 @@ export function endQuestion(end) {
   ended.set(end.id, end);
   if (ended.size > ENDED_MAX) ended.delete(ended.keys().next().value);
   endedQuestions.set(ended);
+  const callId = questions.get().find(({ id }) => id === end.id)?.callId;
+  if (end.answer === 'edit' && callId) live.setEditor(callId, end.by);
   questions.set(questions.get().filter(({ id }) => id !== end.id));
 }
 

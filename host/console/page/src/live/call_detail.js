@@ -14,12 +14,12 @@ import { Dialog } from '../parts/dialog.js';
 import { Reasons } from '../parts/reasons.js';
 import { DetailPane } from '../parts/split.js';
 import { Framed, Name } from '../parts/text.js';
-import { EFFECTS_MAX, stateOf } from './live_calls.js';
-import { took } from './call_row.js';
+import { EFFECTS_MAX, runTime, stateOf, waitTime } from './live_calls.js';
+import { AgentButton } from './stop_agent.js';
 
 const EFFECTS = new Set(['command', 'request', 'file', 'storage', 'secret', 'model']);
 
-export function CallDetail({ id, call, onClose }) {
+export function CallDetail({ id, call, onStopAgent, onClose }) {
   const state = useStore(session);
   const now = useSeconds();
   const asked = useStore(questions, (list) => list.find(({ callId }) => callId === id));
@@ -46,7 +46,10 @@ export function CallDetail({ id, call, onClose }) {
       label="Call"
       title=${html`<${Name} text=${call.tool} max=${80} strong />`}
       tags=${html`<${Tag} tone=${stateOf(call).tone}>${stateOf(call).word}<//>`}
-      actions=${mayCancel && html`<button class="danger-quiet" onClick=${() => setAsking(true)}>Cancel call</button>`}
+      actions=${html`
+        ${mayCancel && html`<button class="danger-quiet" onClick=${() => setAsking(true)}>Cancel call</button>`}
+        ${call.session && html`<${AgentButton} agent=${call} onStop=${() => onStopAgent(call)} />`}
+      `}
       onClose=${onClose}
     >
         <${ErrorText} error=${cancel.error} />
@@ -57,7 +60,12 @@ export function CallDetail({ id, call, onClose }) {
             ${finished.message && html`<${Framed} text=${finished.message} label="Error message" />`}
           </div>`}
         <h3>Arguments</h3>
-        <${Framed} text=${call.arguments} label="Arguments" truncated=${call.argumentsTruncated} />
+        ${call.edited && html`<p class="message slim">A person has edited the arguments${call.editedBy ? html`: <${Name} text=${call.editedBy} />` : ''}.</p>`}
+        <${Framed} text=${(call.edited ?? call).arguments} label="Arguments" truncated=${(call.edited ?? call).argumentsTruncated} />
+        ${call.edited && html`
+          <details><summary>Arguments before the edit</summary>
+            <${Framed} text=${call.arguments} label="Arguments before the edit" truncated=${call.argumentsTruncated} />
+          </details>`}
         ${call.progress && isActive && html`<${Progress} progress=${call.progress} />`}
         ${(call.output.length > 0 || call.state === 'running') && html`<h3>Output</h3><${Output} output=${call.output} />`}
         <h3>Effects <span class="faint">${call.effectCount || 'none'}</span></h3>
@@ -70,7 +78,8 @@ export function CallDetail({ id, call, onClose }) {
         <${Facts}
           facts=${[
             ['Started', clock(call.at)],
-            [isActive ? 'Running for' : 'Took', duration(took(call, now))],
+            ['Waiting for', call.state === 'waiting' ? duration(waitTime(call, now)) : null],
+            [isActive ? 'Running for' : 'Took', call.state === 'waiting' && !call.ranMs ? null : duration(runTime(call, now))],
             ['Fuel', receipt?.fuel === undefined ? null : short(receipt.fuel)],
             ['Peak memory', receipt?.peakMemory === undefined ? null : bytes(receipt.peakMemory)],
             ['In, out', receipt ? `${bytes(receipt.bytesIn)}, ${bytes(receipt.bytesOut)}` : null],

@@ -1,19 +1,14 @@
 /** A call in the list. */
 import { html } from '../base/html.js';
-import { clock, duration, millis, oneLine } from '../base/format.js';
+import { clock, duration, oneLine } from '../base/format.js';
 import { Tag } from '../parts/controls.js';
-import { stateOf } from './live_calls.js';
+import { runTime, stateOf, waitTime } from './live_calls.js';
+import { AgentButton } from './stop_agent.js';
 
 /** Returns who called: the client, or the user, or the process. */
 export const who = ({ client, user, process }) => client || user || process?.name || '';
 
-/** Returns how long a call took or has been running, in milliseconds. */
-export function took(call, now = Date.now()) {
-  if (call.finished) return call.finished.receipt?.durationMs ?? millis(call.finished.at) - millis(call.at);
-  return Math.max(0, now - millis(call.at));
-}
-
-export function CallRow({ row, onToggle }) {
+export function CallRow({ row, onToggle, onStopAgent }) {
   const { call, depth, nested, isCollapsed } = row;
   const { word, tone } = stateOf(call);
   return html`
@@ -32,9 +27,12 @@ export function CallRow({ row, onToggle }) {
         <code class="name strong" translate="no">${oneLine(call.tool, 80)}</code>
       </span>
       <span class="cell-arguments"><span class="inline-foreign" translate="no">${progressOrArguments(call)}</span></span>
-      <span class="cell-who"><span class="inline-foreign" translate="no">${oneLine(who(call), 40)}</span></span>
+      <span class="cell-who">
+        <span class="inline-foreign" translate="no">${oneLine(who(call), 40)}</span>
+        ${call.state !== 'finished' && html`<${AgentButton} agent=${call} onStop=${() => onStopAgent(call)} quiet />`}
+      </span>
       <span class="cell-effects right">${call.effectCount ? html`${call.effectCount}<span class="visually-hidden"> effects</span>` : ''}</span>
-      <span class="cell-took right">${call.state === 'waiting' ? '' : duration(took(call))}</span>
+      <span class="cell-took right">${duration(call.state === 'waiting' ? waitTime(call) : runTime(call))}</span>
       <span class="cell-time right faint">${clock(call.at)}</span>
     </div>
   `;
@@ -47,6 +45,7 @@ function progressOrArguments(call) {
     const { done, total, message } = call.progress;
     return `${total ? `${Math.floor((100 * done) / total)} % ` : ''}${oneLine(message, 120)}`;
   }
-  if (!argumentsLine.has(call)) argumentsLine.set(call, oneLine(call.arguments, 200));
-  return argumentsLine.get(call);
+  const given = call.edited ?? call;
+  if (!argumentsLine.has(given)) argumentsLine.set(given, oneLine(given.arguments, 200));
+  return argumentsLine.get(given);
 }

@@ -1,4 +1,6 @@
 /** The calls of the Live screen: a bounded list that events change. */
+import { millis } from '../base/format.js';
+import { agentKey } from './agents.js';
 import { OutputText } from './output_text.js';
 
 /** Calls that are kept. Finished ones are dropped first, the oldest first. */
@@ -20,11 +22,14 @@ export class LiveCalls {
   load({ calls = [], dropped = 0 }) {
     this.calls.clear();
     this.dropped = dropped;
-    for (const { output, outputTruncated, effects, effectCount, decided, finished, progress, state, ...started } of calls.slice(-CALLS_MAX)) {
+    for (const { output, outputTruncated, effects, effectCount, decided, finished, progress, state, since, ranMs, edited, ...started } of calls.slice(-CALLS_MAX)) {
       const call = this.add(started);
       call.decided = decided ?? null;
       call.progress = progress ?? null;
       call.state = state ?? 'running';
+      call.since = since;
+      call.ranMs = ranMs;
+      call.edited = edited ?? null;
       for (const effect of effects ?? []) addEffect(call, effect);
       call.effectCount = effectCount ?? call.effectCount;
       call.output.push('stdout', output);
@@ -65,6 +70,10 @@ export class LiveCalls {
         // A later decision without reasons only changes the state.
         call.decided = event.reasons?.length || !call.decided ? event : { ...call.decided, decision: event.decision };
         if (call.state !== 'finished') call.state = event.state ?? 'running';
+        if (event.since) Object.assign(call, { since: event.since, ranMs: event.ranMs });
+        break;
+      case 'edited':
+        call.edited = event;
         break;
       case 'effect':
         addEffect(call, event);
@@ -89,6 +98,8 @@ export class LiveCalls {
       ...started,
       state: 'running',
       decided: null,
+      edited: null,
+      editedBy: null,
       effects: [],
       effectCount: 0,
       progress: null,
@@ -114,6 +125,19 @@ export class LiveCalls {
     this.dropped++;
   }
 
+  /** Notes who has edited the arguments of a call. */
+  setEditor(id, by) {
+    const call = this.calls.get(id);
+    if (call) call.editedBy = by ?? null;
+  }
+
+  /** Returns how many calls of an agent run and wait. */
+  countsOf(key) {
+    const counts = { running: 0, waiting: 0, finished: 0 };
+    for (const call of this.calls.values()) if (call.state !== 'finished' && agentKey(call) === key) counts[call.state]++;
+    return counts;
+  }
+
   /** Returns how many calls are in each state. */
   counts() {
     const counts = { all: this.calls.size, waiting: 0, running: 0, finished: 0, failed: 0 };
@@ -125,8 +149,8 @@ export class LiveCalls {
   }
 
   /**
-   * Returns the rows of the list: the newest call first, nested calls below their caller. With a filter, the calls that
-   * match, without their nesting.
+   * Returns the rows of the list: calls that run or wait first, then those that have ended, each the newest first, with
+   * nested calls below their caller. With a filter, the calls that match, without their nesting.
    * @param {{ text: string, state: string, collapsed: Set<string> }} filter
    */
   rows({ text, state, collapsed }) {
@@ -136,7 +160,7 @@ export class LiveCalls {
       for (const call of this.calls.values()) {
         if (inState(call, state) && words.every((word) => call.searched.includes(word))) rows.push(row(call, 0, 0));
       }
-      return rows.reverse();
+      return activeFirst(rows.reverse(), ({ call }) => call);
     }
     // A caller is a call that has started before. A call that names another one as its caller is shown on its own.
     const children = new Map();
@@ -153,10 +177,26 @@ export class LiveCalls {
       rows.push(row(call, depth, nested.length, collapsed.has(call.id)));
       if (!collapsed.has(call.id)) for (const child of nested) visit(child, depth + 1);
     };
-    for (const call of roots.reverse()) visit(call, 0);
+    for (const call of activeFirst(roots.reverse(), (call) => call)) visit(call, 0);
     return rows;
   }
 }
+
+/** Moves the calls that run or wait to the front, in the same order. */
+function activeFirst(list, callOf) {
+  const active = list.filter((item) => callOf(item).state !== 'finished');
+  return active.length ? [...active, ...list.filter((item) => callOf(item).state === 'finished')] : list;
+}
+
+/** Returns how long a call took or has been running, in milliseconds, without the time for which it has waited. */
+export function runTime(call, now = Date.now()) {
+  if (call.finished) return call.finished.receipt?.durationMs ?? millis(call.finished.at) - millis(call.at);
+  if (call.state === 'waiting' && call.ranMs !== undefined) return call.ranMs;
+  return (call.ranMs ?? 0) + Math.max(0, now - millis(call.since ?? call.at));
+}
+
+/** Returns how long a call has been waiting for a person, in milliseconds. */
+export const waitTime = (call, now = Date.now()) => Math.max(0, now - millis(call.since ?? call.at));
 
 const row = (call, depth, nested, isCollapsed = false) => ({ id: call.id, call, depth, nested, isCollapsed });
 

@@ -7,13 +7,13 @@ const SPARE = 8;
  * @param {{
  *   rows: { id: string, depth?: number }[], rowHeight: number, label: string, role: 'tree' | 'listbox',
  *   selected: string | null, onSelect: (id: string) => void, onOpen?: (id: string) => void,
- *   onNearEnd?: () => void, onKey?: (event: KeyboardEvent) => void, render: (row: object) => object,
+ *   onNearEnd?: () => void, onPointed?: (isPointed: boolean) => void, onKey?: (event: KeyboardEvent) => void, render: (row: object) => object,
  *   rowProps?: (row: object) => object,
  * }} props
  *   The newest rows are at the top: a list that is scrolled away from the top keeps its rows in place while new ones
  *   arrive.
  */
-export function VirtualList({ rows, rowHeight, label, role, selected, onSelect, onOpen, onNearEnd, onKey, render, rowProps }) {
+export function VirtualList({ rows, rowHeight, label, role, selected, onSelect, onOpen, onNearEnd, onPointed, onKey, render, rowProps }) {
   const id = useId();
   const box = useRef(null);
   const [view, setView] = useState({ top: 0, height: 600 });
@@ -92,6 +92,8 @@ export function VirtualList({ rows, rowHeight, label, role, selected, onSelect, 
       aria-label=${label}
       aria-activedescendant=${isRendered ? `${id}-${selected}` : undefined}
       onScroll=${scrolled}
+      onPointerEnter=${onPointed && (({ pointerType }) => pointerType === 'mouse' && onPointed(true))}
+      onPointerLeave=${onPointed && (() => onPointed(false))}
       onKeyDown=${pressed}
     >
       <div role="presentation" class="rows-space" style=${{ height: `${rows.length * rowHeight}px` }}>

@@ -20,6 +20,7 @@ const KEYS = [
   ['Live', [
     ['p', 'pause the view; calls go on'],
     ['c', 'cancel the call that is open (asks first)'],
+    ['s', 'stop the agent of the call that is open (asks first)'],
     ['←  →', 'close, open nested calls'],
   ]],
   ['Questions', [

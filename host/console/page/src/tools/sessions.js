@@ -1,14 +1,21 @@
-/** The sessions of clients. */
-import { html } from '../base/html.js';
+/** The sessions of clients, and the agents behind them. */
+import { html, useState } from '../base/html.js';
 import { useLoad } from '../base/api.js';
 import { ago, count, moment } from '../base/format.js';
 import { href } from '../base/router.js';
+import { live, liveVersion } from '../base/session.js';
+import { useStore } from '../base/store.js';
+import { agentKey, stopOf, stoppedAgents } from '../live/agents.js';
+import { AgentButton, StopAgentDialog } from '../live/stop_agent.js';
 import { Empty, Tag } from '../parts/controls.js';
 import { LoadState } from '../parts/split.js';
 import { Name } from '../parts/text.js';
 
 export function SessionList() {
-  const load = useLoad('sessions', 'sessions');
+  const load = useLoad('sessions', 'agents');
+  useStore(liveVersion);
+  const stopped = useStore(stoppedAgents);
+  const [agent, setAgent] = useState(null);
   const { data } = load;
   const sessions = data?.sessions ?? [];
   return html`
@@ -18,26 +25,46 @@ export function SessionList() {
       ${sessions.length > 0 &&
       html`
         <div class="table-box" role="region" aria-label="Sessions" tabindex="0"><table>
-          <thead><tr><th scope="col">Session</th><th scope="col">Client</th><th scope="col">User</th><th scope="col" class="right">Calls</th><th scope="col">Has read</th><th scope="col">First</th><th scope="col">Last</th></tr></thead>
+          <thead><tr>
+            <th scope="col">Session</th><th scope="col">Client</th><th scope="col">Process</th><th scope="col">User</th><th scope="col" class="right">Calls</th>
+            <th scope="col">Now</th><th scope="col">Has read</th><th scope="col">First</th><th scope="col">Last</th><th scope="col">Agent</th>
+          </tr></thead>
           <tbody>
-            ${sessions.slice(0, 500).map(
-              ({ id, client, user, calls, labels, first, last }) => html`
-                <tr key=${id}>
-                  <td><a href=${href('record', [], { session: id })}><${Name} text=${id} max=${60} /></a></td>
-                  <td>${client ? html`<${Name} text=${client} max=${40} />` : '–'}</td>
-                  <td>${user ? html`<${Name} text=${user} max=${40} />` : '–'}</td>
-                  <td class="right">${count(calls)}</td>
-                  <td><${LabelTags} labels=${labels} /></td>
-                  <td>${moment(first)}</td>
-                  <td>${ago(last)}</td>
-                </tr>
-              `,
-            )}
+            ${sessions.slice(0, 500).map((session) => html`<${SessionRow} key=${session.id} session=${session} stop=${stopOf(stopped, agentOf(session))} onStop=${setAgent} />`)}
           </tbody>
         </table></div>
       `}
+      ${agent && html`<${StopAgentDialog} agent=${agent} onClose=${() => setAgent(null)} />`}
     </div>
   `;
+}
+
+const agentOf = ({ id, process, client }) => ({ session: id, process, client });
+
+function SessionRow({ session, stop, onStop }) {
+  const { id, client, process, user, calls, labels, first, last } = session;
+  const agent = agentOf(session);
+  return html`
+    <tr>
+      <td><a href=${href('record', [], { session: id })}><${Name} text=${id} max=${60} /></a></td>
+      <td>${client ? html`<${Name} text=${client} max=${40} />` : '–'}</td>
+      <td>${process ? html`<${Name} text=${`${process.name} (${process.pid})`} max=${40} />` : html`<span class="faint">ended</span>`}</td>
+      <td>${user ? html`<${Name} text=${user} max=${40} />` : '–'}</td>
+      <td class="right">${count(calls)}</td>
+      <td>${process ? html`<${Now} counts=${live.countsOf(agentKey(agent))} stop=${stop} />` : '–'}</td>
+      <td><${LabelTags} labels=${labels} /></td>
+      <td>${moment(first)}</td>
+      <td>${ago(last)}</td>
+      <td>${process && html`<${AgentButton} agent=${agent} onStop=${() => onStop(agent)} />`}</td>
+    </tr>
+  `;
+}
+
+/** What the calls of an agent do now. */
+function Now({ counts: { running, waiting }, stop }) {
+  if (stop) return html`<${Tag} tone="bad">stopped<//>`;
+  if (!running && !waiting) return html`<span class="faint">idle</span>`;
+  return html`${running > 0 && html`<${Tag} tone="accent">${running} running<//> `}${waiting > 0 && html`<${Tag} tone="warn">${waiting} waiting<//>`}`;
 }
 
 /** The labels of what a session has read: a list of labels, or an object with trust and data class. */

@@ -1,0 +1,127 @@
+/** Live calls: one agent is stopped, running calls stay in sight, and the list holds still under the pointer. */
+import assert from 'node:assert/strict';
+import { eventually, withPage } from './browser.mjs';
+
+const NONE = { questions: [] };
+
+/** Starts a call that runs until it is stopped. */
+function startCall(fixture, id, { client = 'codex', pid = 4101, tool = 'exec', at = Date.now() } = {}) {
+  const session = `session-${client}-9`;
+  fixture.publish([
+    { kind: 'started', id, at: new Date(at).toISOString(), process: { name: 'mimir serve', pid }, session, client, tool, source: 'built-in', location: `built-in/${tool}`, arguments: `{ "command": "${id}" }` },
+    { kind: 'decided', id, decision: 'allow', rule: 'exec: allow', reasons: [], state: 'running' },
+  ]);
+}
+
+const rows = (page) => page.getByRole('treeitem');
+const strip = (page) => page.getByRole('region', { name: 'Stopped agents' });
+
+export const tests = {
+  async 'stops one of three agents, and lets it work again'(browser) {
+    await withPage(browser, { fixture: NONE }, async (page, fixture) => {
+      for (const [client, pid] of [['claude-code', 4100], ['codex', 4101], ['zed', 4102]]) startCall(fixture, `run-${client}`, { client, pid });
+      const wild = rows(page).filter({ hasText: 'run-codex' });
+      await wild.getByRole('button', { name: 'Stop agent codex' }).click();
+      const dialog = page.getByRole('dialog', { name: 'Stop this agent?' });
+      await dialog.getByText('1 running call will end.').waitFor();
+      await dialog.getByRole('textbox').fill('it deletes files');
+      await dialog.getByRole('button', { name: 'Stop agent' }).click();
+      await strip(page).getByText('it deletes files').waitFor();
+      assert.deepEqual(fixture.posts.at(-1), { path: 'agents/stop', body: { pid: 4101, session: 'session-codex-9', reason: 'it deletes files' } });
+      await rows(page).filter({ hasText: 'run-codex' }).getByText('failed').waitFor();
+      for (const other of ['run-zed', 'run-claude-code']) await rows(page).filter({ hasText: other }).getByText('running').waitFor();
+      await page.reload();
+      await strip(page).getByRole('button', { name: 'Let it work again' }).click();
+      await strip(page).waitFor({ state: 'hidden' });
+      assert.deepEqual(fixture.posts.at(-1), { path: 'agents/start', body: { pid: 4101, session: 'session-codex-9' } });
+    });
+  },
+
+  async 'stops an agent with the keyboard'(browser) {
+    await withPage(browser, { fixture: NONE }, async (page, fixture) => {
+      startCall(fixture, 'run-1');
+      await page.goto(`${fixture.url}#/live/run-1`);
+      await page.getByRole('heading', { name: 'exec' }).waitFor();
+      await page.keyboard.press('s');
+      await page.getByRole('dialog').getByRole('textbox').waitFor();
+      await page.keyboard.type('wild');
+      await page.keyboard.press('Enter');
+      await strip(page).getByText('wild').waitFor();
+      // The agent is stopped already.
+      await page.keyboard.press('s');
+      assert.equal(await page.getByRole('dialog').count(), 0);
+      assert.equal(fixture.posts.length, 1);
+    });
+  },
+
+  async 'viewers cannot stop agents'(browser) {
+    await withPage(browser, { fixture: { ...NONE, role: 'viewer' } }, async (page, fixture) => {
+      startCall(fixture, 'run-1');
+      await page.goto(`${fixture.url}#/live/run-1`);
+      await page.getByRole('heading', { name: 'exec' }).waitFor();
+      await page.keyboard.press('s');
+      assert.equal(await page.getByRole('button', { name: /^Stop agent/ }).count(), 0);
+      assert.equal(await page.getByRole('dialog').count(), 0);
+    });
+  },
+
+  async 'running calls stay on top of a flood'(browser) {
+    await withPage(browser, { fixture: NONE }, async (page, fixture) => {
+      startCall(fixture, 'the-first-one');
+      await rows(page).first().waitFor();
+      fixture.flood(20_000, 10_000);
+      await page.waitForTimeout(2_600);
+      await eventually(async () => assert.match(await rows(page).first().textContent(), /the-first-one/));
+      const calls = await page.evaluate(async () => (await (await fetch('api/calls')).json()).calls);
+      assert.ok(calls.length <= 2_000 && calls.some(({ id }) => id === 'the-first-one'));
+    });
+  },
+
+  async 'the list holds still under the pointer'(browser) {
+    await withPage(browser, { fixture: NONE }, async (page, fixture) => {
+      const third = rows(page).nth(2);
+      await third.waitFor();
+      const before = await third.getAttribute('id');
+      await third.hover();
+      fixture.flood(600, 2_000);
+      await page.getByText('The list holds still while the pointer is on it').waitFor();
+      await page.waitForTimeout(500);
+      assert.equal(await third.getAttribute('id'), before);
+      const place = await third.boundingBox();
+      await page.mouse.click(place.x + 200, place.y + place.height / 2);
+      await eventually(() => assert.ok(page.url().endsWith(before.slice(before.indexOf('-') + 1)) || before.endsWith(page.url().split('/').at(-1))));
+      await page.mouse.move(5, 5);
+      await eventually(async () => assert.notEqual(await third.getAttribute('id'), before));
+    });
+  },
+
+  async 'shows edited arguments, and for how long a call waits and runs'(browser) {
+    await withPage(browser, { fixture: NONE }, async (page, fixture) => {
+      startCall(fixture, 'run-1', { at: Date.now() - 3_600_000 });
+      const since = new Date(Date.now() - 60_000).toISOString();
+      fixture.publish([{ kind: 'decided', id: 'run-1', decision: 'ask', reasons: [], state: 'waiting', since, ranMs: 2_000 }]);
+      await page.goto(`${fixture.url}#/live/run-1`);
+      const detail = page.getByRole('region', { name: 'Call', exact: true });
+      await detail.getByText(/^2(\.0)? s$/).waitFor();
+      await detail.getByText(/^(1 min|6\d s)/).waitFor();
+      fixture.publish([{ kind: 'edited', id: 'run-1', arguments: '{ "command": "ls" }' }]);
+      await detail.getByText('A person has edited the arguments').waitFor();
+      await detail.getByText('{ "command": "ls" }').waitFor();
+      await detail.getByText('Arguments before the edit').click();
+      await detail.getByText('{ "command": "run-1" }').waitFor();
+    });
+  },
+
+  async 'sessions have their agents'(browser) {
+    await withPage(browser, { hash: '#/tools/sessions', fixture: NONE }, async (page, fixture) => {
+      fixture.publish([{ kind: 'started', id: 'x', at: new Date().toISOString(), process: { name: 'mimir serve', pid: 4100 }, session: 'session-claude-code-1', client: 'claude-code', tool: 'exec', arguments: '{}' }]);
+      const row = page.getByRole('row').filter({ hasText: 'session-claude-code-1' });
+      await row.getByText('1 running').waitFor();
+      await row.getByRole('button', { name: /^Stop agent/ }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Stop agent' }).click();
+      await row.getByText('stopped').waitFor();
+      await row.getByRole('button', { name: 'Let it work again' }).click();
+      await row.getByText('idle').waitFor();
+    });
+  },
+};
