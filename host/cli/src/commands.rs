@@ -8,7 +8,7 @@ mod audit;
 pub mod call;
 mod call_switch;
 mod chat;
-mod cluster;
+pub mod cluster;
 mod cluster_record;
 mod completions;
 mod config;
@@ -57,7 +57,7 @@ mod top;
 pub mod undo;
 mod worker;
 
-pub use call_switch::stop_all_calls;
+pub use call_switch::{start_all_calls, stop_all_calls};
 pub use help::HelpPage;
 
 /// Runs a parsed command line.

@@ -4,7 +4,7 @@
 //! here, in one place.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::stream::{self, BoxStream, StreamExt as _};
 use mimir_console::{
@@ -12,53 +12,62 @@ use mimir_console::{
     RecordFilter, ServerAction,
 };
 use mimir_core::{AuditEvent, BoxFuture, ToolError};
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 
 use mimir::cluster::ClusterMembership;
-use mimir::live_calls::LiveCallHub;
+use mimir::live_calls::{AgentKey, LiveCallHub};
 use mimir::setup::HostSetup;
 use mimir::shared_questions::QuestionStore;
 
 use crate::output::warn;
 
+mod call_subject;
 mod charts;
+mod cluster_nodes;
+mod cluster_story;
 mod events;
 mod least_privilege;
 mod lists;
-mod live;
+pub mod live;
+mod log_check;
 mod matches;
+mod page_entries;
 mod policy_edits;
 mod policy_layers;
+mod previews;
 mod questions;
 mod record;
+mod record_source;
 mod recorded_calls;
 mod servers;
 mod story;
+mod strangers;
 #[cfg(test)]
 mod tests;
 mod tools;
-mod undo;
+pub mod undo;
 mod visible_text;
 mod what_if;
 mod workspace;
 
-use questions::PreviewCache;
+use policy_edits::EditScope;
+use previews::PreviewCache;
 use visible_text::make_visible;
 use workspace::{ConsoleWorkspace, LoadedWorkspace, blocking};
 
 /// Time within which a question of another process is seen.
 const QUESTION_LATENCY: Duration = Duration::from_millis(20);
 
-/// Time for which the result of a verification of the log counts in stories of calls.
-const CHAIN_AGE: Duration = Duration::from_secs(30);
+/// The console in audit events.
+const CONSOLE: &str = "at the console";
 
 /// Maximum number of requests at a time that read much of the log.
 const LOG_READERS: usize = 2;
 
-/// Maximum number of exports at a time. Each holds a thread until its client has read everything.
-const EXPORTS: usize = 4;
+/// Maximum number of exports at a time. Each holds a thread until its client has read everything. The router also limits
+/// those of one person.
+const EXPORTS: usize = 64;
 
 /// Number of exported lines that are read ahead of a slow client.
 const EXPORT_LINES: usize = 64;
@@ -73,10 +82,13 @@ struct ConsoleState {
     questions: QuestionStore,
     previews: PreviewCache,
     cluster: Option<Arc<ClusterMembership>>,
+    /// True if workers run the calls.
+    has_workers: bool,
     log_readers: Semaphore,
     exports: Semaphore,
-    chain: Mutex<Option<(Instant, Value)>>,
+    chain: log_check::ChainCache,
     usage: tools::UsageCache,
+    edits: EditScope,
 }
 
 impl WorkspaceConsole {
@@ -86,6 +98,19 @@ impl WorkspaceConsole {
     /// # Errors
     /// This platform has no folder for the user's settings, in which processes share their questions.
     pub fn new(setup: &HostSetup, hub: LiveCallHub) -> Result<Self, ToolError> {
+        Self::with_edits(setup, hub, EditScope::AllSettings)
+    }
+
+    /// Like [`Self::new`], for the console of a server, which edits only rules in the settings files.
+    pub fn new_for_server(setup: &HostSetup, hub: LiveCallHub) -> Result<Self, ToolError> {
+        Self::with_edits(setup, hub, EditScope::RulesOnly)
+    }
+
+    fn with_edits(
+        setup: &HostSetup,
+        hub: LiveCallHub,
+        edits: EditScope,
+    ) -> Result<Self, ToolError> {
         let cluster = setup.cluster().cloned();
         let state = match &cluster {
             Some(cluster) => Some(Arc::clone(cluster.state())),
@@ -96,16 +121,22 @@ impl WorkspaceConsole {
                 "this platform has no folder for your own settings, where questions are shared; set MIMIR_CONFIG_DIR",
             )
         })?;
+        let questions = match &cluster {
+            Some(cluster) => QuestionStore::new(state).of_workspace(cluster.workspace()),
+            None => QuestionStore::new(state),
+        };
         Ok(Self(Arc::new(ConsoleState {
             workspace: ConsoleWorkspace::new(setup),
             hub,
-            questions: QuestionStore::new(state),
+            questions,
             previews: PreviewCache::default(),
             cluster,
+            has_workers: setup.has_remote_tools(),
             log_readers: Semaphore::new(LOG_READERS),
             exports: Semaphore::new(EXPORTS),
-            chain: Mutex::default(),
+            chain: log_check::ChainCache::default(),
             usage: tools::UsageCache::default(),
+            edits,
         })))
     }
 }
@@ -176,6 +207,24 @@ impl ConsoleState {
             Request::CancelCall { id } => {
                 live::cancel_call(&self.hub, user, &id).map(|()| Value::Null)
             }
+            Request::Agents => Ok(json!({ "agents": self.hub.agents() })),
+            Request::StopAgent {
+                pid,
+                session,
+                reason,
+            } => {
+                let key = AgentKey { pid, session };
+                let event =
+                    live::stop_agent(&self.hub, &key, &user.name, CONSOLE, reason.as_deref())?;
+                self.record_event(&event).await;
+                Ok(Value::Null)
+            }
+            Request::StartAgent { pid, session } => {
+                let key = AgentKey { pid, session };
+                let event = live::start_agent(&self.hub, &key, &user.name, CONSOLE)?;
+                self.record_event(&event).await;
+                Ok(Value::Null)
+            }
             Request::StopAll { reason } => {
                 let order = self.stop_order()?;
                 let event = order.stop(user, reason.as_deref()).await?;
@@ -207,6 +256,11 @@ impl ConsoleState {
             }
             Request::VerifyRecord => {
                 let _permit = self.log_permit().await;
+                if let Some(cluster) = &self.cluster {
+                    let report = log_check::verify_cluster(cluster).await;
+                    self.chain.store(&log_check::cluster_chain(&report));
+                    return Ok(serde_json::to_value(report?).unwrap_or_default());
+                }
                 let report = self.read(record::verify_log).await?;
                 Ok(serde_json::to_value(&report).unwrap_or_default())
             }
@@ -238,8 +292,11 @@ impl ConsoleState {
             Request::ControlServer { name, action } => {
                 self.control_server(user, name, action).await
             }
-            Request::Sessions => self.read(lists::sessions).await,
-            Request::Workers => self.read(|setup| Ok(lists::workers(setup))).await,
+            Request::Sessions => {
+                let agents = self.hub.agents();
+                self.read(move |setup| lists::sessions(setup, agents)).await
+            }
+            Request::Workers => self.workers().await,
             Request::Memory => self.read(lists::memory).await,
             Request::Packages => self.read(|setup| Ok(lists::packages(setup))).await,
             Request::UndoRecords => self.read(undo::records).await,
@@ -254,7 +311,11 @@ impl ConsoleState {
                 let by = user.name.clone();
                 self.read(move |setup| undo::undo(setup, &id, &by)).await
             }
-            Request::Policy => self.read_loaded(policy_layers::layers).await,
+            Request::Policy => {
+                let scope = self.edits;
+                self.read_loaded(move |workspace| policy_layers::layers(workspace, scope))
+                    .await
+            }
             Request::ExplainCall {
                 tool,
                 arguments,
@@ -265,16 +326,20 @@ impl ConsoleState {
             }
             Request::WhatIf { edit, days } => {
                 let _permit = self.log_permit().await;
-                what_if::what_if(self.workspace.load().await?, &edit, days).await
+                what_if::what_if(self.workspace.load().await?, &edit, days, self.edits).await
             }
             Request::ProposeEdit { edit } => {
-                self.read_loaded(move |workspace| policy_edits::propose(workspace, &edit))
+                let scope = self.edits;
+                self.read_loaded(move |workspace| policy_edits::propose(workspace, &edit, scope))
                     .await
             }
             Request::ApplyEdit { edit, digest } => {
                 let by = user.name.clone();
-                self.change(move |workspace| policy_edits::apply(workspace, &edit, &digest, &by))
-                    .await
+                let scope = self.edits;
+                self.change(move |workspace| {
+                    policy_edits::apply(workspace, &edit, scope, &digest, &by)
+                })
+                .await
             }
             Request::LeastPrivilege => {
                 let _permit = self.log_permit().await;
@@ -311,6 +376,18 @@ impl ConsoleState {
         changed
     }
 
+    /// Returns the workers of the workspace, and the nodes of the cluster.
+    async fn workers(&self) -> Result<Value, ToolError> {
+        let mut workers = self.read(|setup| Ok(lists::workers(setup))).await?;
+        if let Some(cluster) = &self.cluster {
+            let nodes = cluster_nodes::cluster_nodes(cluster).await?;
+            if let (Some(workers), Value::Object(nodes)) = (workers.as_object_mut(), nodes) {
+                workers.extend(nodes);
+            }
+        }
+        Ok(workers)
+    }
+
     async fn log_permit(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
         self.log_readers.acquire().await.ok()
     }
@@ -327,6 +404,8 @@ impl ConsoleState {
                 "servers": cluster.connection().servers(),
                 "workspace": cluster.workspace(),
                 "node": cluster.node().id(),
+                "pool": self.has_workers,
+                "otherServers": cluster_nodes::other_servers(cluster),
             })
         });
         Ok(json!({
@@ -365,7 +444,7 @@ impl ConsoleState {
             return Ok(());
         };
         if !self.questions.takes_answer(&question).await
-            || self.previews.is_current(&workspace, &question).await
+            || self.previews.is_current(&workspace, &question).await?
         {
             return Ok(());
         }
@@ -411,11 +490,13 @@ impl ConsoleState {
     }
 
     /// Returns whether the log is intact, as of the last verification.
-    async fn chain(&self) -> Value {
-        if let Some((at, chain)) = &*self.chain.lock()
-            && at.elapsed() < CHAIN_AGE
-        {
-            return chain.clone();
+    async fn chain(self: &Arc<Self>) -> Value {
+        if let Some(chain) = self.chain.recent(self.cluster.is_some()) {
+            return chain;
+        }
+        if let Some(cluster) = &self.cluster {
+            self.verify_in_background(cluster);
+            return log_check::pending_chain();
         }
         let _permit = self.log_permit().await;
         let chain = match self.read(record::verify_log).await {
@@ -433,7 +514,21 @@ impl ConsoleState {
             }
             Err(error) => json!({ "state": "unknown", "text": error.message }),
         };
-        *self.chain.lock() = Some((Instant::now(), chain.clone()));
+        self.chain.store(&chain);
         chain
+    }
+
+    /// Verifies the log of the cluster for stories of calls, unless that is under way.
+    fn verify_in_background(self: &Arc<Self>, cluster: &Arc<ClusterMembership>) {
+        let Some(verifying) = self.chain.begin_verification() else {
+            return;
+        };
+        let (state, cluster) = (Arc::clone(self), Arc::clone(cluster));
+        tokio::spawn(async move {
+            let _verifying = verifying;
+            let _permit = state.log_permit().await;
+            let report = log_check::verify_cluster(&cluster).await;
+            state.chain.store(&log_check::cluster_chain(&report));
+        });
     }
 }

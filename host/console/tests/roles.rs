@@ -63,6 +63,8 @@ async fn console_viewers_cannot_answer_and_approvers_cannot_edit() {
     for (path, body, roles) in [
         ("questions/q1/answer", ANSWER, [403, 200]),
         ("calls/c1/cancel", "", [403, 204]),
+        ("agents/stop", r#"{"pid":7,"session":"s"}"#, [403, 204]),
+        ("agents/start", r#"{"pid":7,"session":"s"}"#, [403, 204]),
         ("policy/propose", PROPOSAL, [403, 403]),
         ("policy/apply", EDIT, [403, 403]),
         ("tools/t/switch", r#"{"on":true}"#, [403, 403]),
@@ -80,7 +82,15 @@ async fn console_viewers_cannot_answer_and_approvers_cannot_edit() {
             assert_eq!(reply.status, status, "{path}: {}", reply.body);
         }
     }
-    for path in ["calls", "questions", "record", "tools", "policy", "undo/u1"] {
+    for path in [
+        "calls",
+        "agents",
+        "questions",
+        "record",
+        "tools",
+        "policy",
+        "undo/u1",
+    ] {
         let path = format!("/console/api/{path}");
         let reply = request(console.local, "GET", &path, &viewer, "").await;
         assert_eq!(reply.status, 204, "{path}");

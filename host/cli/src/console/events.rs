@@ -1,6 +1,7 @@
 //! The stream of events: running calls, questions, new lines of the log, the order to stop, and changed lists.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -11,7 +12,7 @@ use mimir_core::ToolError;
 use mimir_core::approval::ApprovalAnswer;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
 use mimir::live_calls::{LiveCallUpdates, LiveUpdate};
@@ -20,6 +21,7 @@ use mimir::shared_questions::{QuestionState, SharedQuestion};
 use super::ConsoleState;
 use super::live::stop_value;
 use super::questions::question_value;
+use super::record_source::ClusterSource;
 use super::visible_text::make_visible;
 use super::workspace::blocking;
 
@@ -45,6 +47,7 @@ pub fn follow(state: Arc<ConsoleState>) -> ConsoleEvents {
     // Before the page takes its snapshot.
     let calls = state.hub.subscribe();
     tokio::spawn(follow_calls(calls, send.clone()));
+    tokio::spawn(follow_agents(state.hub.stop_changes(), send.clone()));
     tokio::spawn(follow_questions(Arc::clone(&state), send.clone()));
     tokio::spawn(follow_record(Arc::clone(&state), send.clone()));
     tokio::spawn(follow_stops(Arc::clone(&state), send.clone()));
@@ -92,6 +95,19 @@ async fn follow_calls(mut updates: LiveCallUpdates, send: EventSender) {
             None => return,
         };
         if sent.is_err() {
+            return;
+        }
+    }
+}
+
+/// Reports that agents were stopped or may work again.
+async fn follow_agents(mut stops: watch::Receiver<()>, send: EventSender) {
+    loop {
+        tokio::select! {
+            changed = stops.changed() => if changed.is_err() { return },
+            () = send.0.closed() => return,
+        }
+        if send.changed("agents").await.is_err() {
             return;
         }
     }
@@ -253,6 +269,10 @@ async fn add_preview(
 }
 
 async fn follow_record(state: Arc<ConsoleState>, send: EventSender) {
+    if let Some(cluster) = &state.cluster {
+        let source = ClusterSource::new(cluster);
+        return follow_cluster(source, send).await;
+    }
     let log = AuditLog::at(state.workspace.folder().audit());
     while !send.0.is_closed() {
         let log = log.clone();
@@ -269,6 +289,45 @@ async fn follow_record(state: Arc<ConsoleState>, send: EventSender) {
             Err(error) => tracing::warn!(%error, "new lines of the audit log are not shown"),
         }
         tokio::time::sleep(RETRY_TIME).await;
+    }
+}
+
+/// Sends new lines of the log of a cluster.
+async fn follow_cluster(source: ClusterSource, send: EventSender) {
+    let mut last = None;
+    loop {
+        let reader = source.clone();
+        let read = blocking(move || {
+            let Some(last) = last else {
+                return Ok((reader.last_message()?, Vec::new()));
+            };
+            let mut lines = Vec::new();
+            let last = reader.visit_from(last + 1, |line| {
+                lines.extend(AuditEntry::read(&line).map(|entry| line.shown(&entry)));
+                ControlFlow::Continue(())
+            })?;
+            Ok((last, lines))
+        });
+        let interval = match read.await {
+            Ok((sequence, lines)) => {
+                last = Some(sequence);
+                for mut value in lines {
+                    make_visible(&mut value);
+                    if send.send(ConsoleEventKind::Record, &value).await.is_err() {
+                        return;
+                    }
+                }
+                RECORD_INTERVAL
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the audit log of the cluster cannot be read");
+                RETRY_TIME
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(interval) => {}
+            () = send.0.closed() => return,
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Lists without actions: sessions, workers, memory notes and packages.
+//! Lists: sessions, workers, memory notes and packages.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,9 +10,11 @@ use mimir_core::files::reject_links;
 use mimir_core::text::bytes;
 use serde_json::{Value, json};
 
+use mimir::live_calls::LiveAgent;
 use mimir::packages::PackageStore;
 use mimir::setup::HostSetup;
 
+use super::live::stop_value;
 use super::recorded_calls::{days_ago, visit_calls};
 
 /// Period of the listed sessions in days, and their maximum number.
@@ -30,20 +32,31 @@ struct SessionRow {
     calls: u64,
     is_untrusted: bool,
     tokens: u64,
+    /// The agent, if its process is connected.
+    agent: Option<LiveAgent>,
 }
 
-/// Returns the sessions of the last days, the last used first.
-pub fn sessions(setup: &HostSetup) -> Result<Value, ToolError> {
-    let mut sessions: HashMap<String, SessionRow> = HashMap::new();
-    visit_calls(setup, days_ago(SESSION_DAYS), |call| {
-        let row = sessions.entry(call.session).or_insert_with(|| SessionRow {
-            user: call.user.clone(),
-            first: call.time,
-            last: call.time,
+impl SessionRow {
+    fn new(user: Option<String>, time: Timestamp) -> Self {
+        Self {
+            user,
+            first: time,
+            last: time,
             calls: 0,
             is_untrusted: false,
             tokens: 0,
-        });
+            agent: None,
+        }
+    }
+}
+
+/// Returns the sessions of the last days and those of connected processes, the last used first.
+pub fn sessions(setup: &HostSetup, agents: Vec<LiveAgent>) -> Result<Value, ToolError> {
+    let mut sessions: HashMap<String, SessionRow> = HashMap::new();
+    visit_calls(setup, days_ago(SESSION_DAYS), |call| {
+        let row = sessions
+            .entry(call.session)
+            .or_insert_with(|| SessionRow::new(call.user.clone(), call.time));
         row.first = row.first.min(call.time);
         row.last = row.last.max(call.time);
         row.calls += 1;
@@ -51,6 +64,21 @@ pub fn sessions(setup: &HostSetup) -> Result<Value, ToolError> {
         row.is_untrusted |= call.trust.is_some();
         ControlFlow::Continue(())
     })?;
+    for agent in agents {
+        let last = agent.last.unwrap_or_else(Timestamp::now);
+        let row = sessions
+            .entry(agent.session.clone())
+            .or_insert_with(|| SessionRow::new(agent.user.clone(), last));
+        row.last = row.last.max(last);
+        // A session that several processes share is shown with the one that has used it last.
+        if row
+            .agent
+            .as_ref()
+            .is_none_or(|known| known.last < agent.last)
+        {
+            row.agent = Some(agent);
+        }
+    }
     let mut rows: Vec<_> = sessions.into_iter().collect();
     rows.sort_by_key(|(_, row)| std::cmp::Reverse(row.last));
     rows.truncate(SESSIONS_MAX);
@@ -72,6 +100,17 @@ pub fn sessions(setup: &HostSetup) -> Result<Value, ToolError> {
             });
             if let Some(user) = row.user {
                 value["user"] = json!(user);
+            }
+            if let Some(agent) = row.agent {
+                value["process"] = json!(agent.process);
+                value["running"] = json!(agent.running);
+                value["waiting"] = json!(agent.waiting);
+                if let Some(client) = agent.client {
+                    value["client"] = json!(client);
+                }
+                if let Some(stop) = &agent.stop {
+                    value["stop"] = stop_value(Some(stop));
+                }
             }
             value
         })

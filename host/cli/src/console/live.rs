@@ -1,4 +1,4 @@
-//! Running calls, and the order to stop all calls.
+//! Running calls, and the orders to stop an agent or all calls.
 
 use std::time::SystemTime;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use mimir::call_switch::{ClusterStop, StopFile};
 use mimir::cluster::{ClusterMembership, state_error};
-use mimir::live_calls::LiveCallHub;
+use mimir::live_calls::{AgentKey, LiveAgent, LiveCallHub};
 use mimir::user_dirs::UserDirs;
 
 use super::workspace::LoadedWorkspace;
@@ -25,6 +25,56 @@ pub fn cancel_call(hub: &LiveCallHub, user: &ConsoleUser, id: &str) -> Result<()
         ToolError::not_found("the id is not that of a call: expected an id from the list of calls")
     })?;
     hub.cancel(&id, &user.name)
+}
+
+/// Refuses the calls of one agent. `place` is where the person `by` gives the order. Returns the event for the audit log.
+pub fn stop_agent(
+    hub: &LiveCallHub,
+    key: &AgentKey,
+    by: &str,
+    place: &str,
+    reason: Option<&str>,
+) -> Result<AuditEvent, ToolError> {
+    let reason = shown_reason(reason);
+    let because = because(reason.as_deref());
+    let notice = StopNotice::new(by.to_owned(), SystemTime::now(), reason);
+    let agent = hub.stop_agent(key, notice)?;
+    let agent = agent_text(&agent);
+    let detail = format!("all calls of {agent} are refused, by {by} {place}{because}");
+    Ok(LoadedWorkspace::change_event("calls", &visible(&detail)))
+}
+
+/// Allows the calls of an agent again. Returns the event for the audit log.
+pub fn start_agent(
+    hub: &LiveCallHub,
+    key: &AgentKey,
+    by: &str,
+    place: &str,
+) -> Result<AuditEvent, ToolError> {
+    let agent = agent_text(&hub.start_agent(key)?);
+    let detail = format!("calls of {agent} are allowed again, by {by} {place}");
+    Ok(LoadedWorkspace::change_event("calls", &visible(&detail)))
+}
+
+/// Returns the agent for the audit log.
+fn agent_text(agent: &LiveAgent) -> String {
+    let client = match &agent.client {
+        Some(client) => format!(" ({client})"),
+        None => String::new(),
+    };
+    format!(
+        "the session `{}` of {}{client}",
+        agent.session, agent.process
+    )
+}
+
+fn shown_reason(reason: Option<&str>) -> Option<String> {
+    let reason = reason.map(str::trim).filter(|reason| !reason.is_empty());
+    reason.map(|reason| visible(prefix(reason, REASON_MAX)))
+}
+
+fn because(reason: Option<&str>) -> String {
+    reason.map_or(String::new(), |reason| format!(": {reason}"))
 }
 
 /// The order to refuse all calls: of a cluster, or of the user on this machine.
@@ -67,11 +117,8 @@ impl ConsoleStop {
         user: &ConsoleUser,
         reason: Option<&str>,
     ) -> Result<AuditEvent, ToolError> {
-        let reason = reason.map(str::trim).filter(|reason| !reason.is_empty());
-        let reason = reason.map(|reason| visible(prefix(reason, REASON_MAX)));
-        let because = reason
-            .as_ref()
-            .map_or(String::new(), |reason| format!(": {reason}"));
+        let reason = shown_reason(reason);
+        let because = because(reason.as_deref());
         let notice = StopNotice::new(user.name.clone(), SystemTime::now(), reason);
         match self {
             Self::Cluster(order) => {

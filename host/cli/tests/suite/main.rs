@@ -8,6 +8,8 @@ mod address_space;
 // `mimir run` and `mimir chat` with a scripted model on a local port.
 mod agent_context;
 mod agents;
+// One of several agents that a person stops, over stdio and HTTP.
+mod agent_stops;
 // `mimir audit` and the keys of `audit`, in a shell.
 mod audit;
 // `mimir audit` with the log of a cluster.
