@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use mimir_cluster::{
     ClusterConnection, ClusterError, ClusterNode, ConnectionOptions, NatsState, NodeDescription,
+    RecentLog,
 };
 use mimir_core::audit::AuditSink;
 use mimir_core::call_switch::CallSwitch;
@@ -36,6 +37,7 @@ pub struct ClusterMembership {
     teams: Arc<PublishedTeams>,
     condition: ProcessCondition,
     workspace: String,
+    recent_log: RecentLog,
 }
 
 impl ClusterMembership {
@@ -76,6 +78,7 @@ impl ClusterMembership {
                 .await
                 .map_err(cluster_error)?;
         Ok(Self {
+            recent_log: RecentLog::new(connection.clone(), node.nodes()),
             connection,
             node,
             state,
@@ -132,6 +135,11 @@ impl ClusterMembership {
         Arc::new(self.node.audit_sink(settings))
     }
 
+    /// Returns the cluster's audit log for readers in this process.
+    pub fn recent_log(&self) -> &RecentLog {
+        &self.recent_log
+    }
+
     /// Returns the revisions of the grants and skill pins of the workspace, for the detection of changes.
     pub(crate) fn grant_revisions(&self) -> GrantRevisions {
         self.approvals.grant_revisions()
@@ -170,7 +178,9 @@ pub async fn connect_to_join(
     options: ConnectionOptions,
     on_delay: impl FnOnce(),
 ) -> Result<ClusterConnection, ToolError> {
-    let connection = connect(options).await?;
+    let connection = ClusterConnection::connect_node(options)
+        .await
+        .map_err(cluster_error)?;
     let ready = connection.wait_for_streams(START_TIMEOUT, on_delay).await;
     ready.map_err(cluster_error)?;
     Ok(connection)

@@ -253,6 +253,11 @@ impl HostSetup {
         self
     }
 
+    /// Returns true if other processes run the calls, so that no tools are loaded.
+    pub fn has_remote_tools(&self) -> bool {
+        self.are_tools_remote
+    }
+
     /// Returns true if only the tools of a folder of components are loaded.
     pub fn has_only_components(&self) -> bool {
         self.component_folder.is_some()

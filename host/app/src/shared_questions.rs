@@ -105,19 +105,45 @@ impl SharedQuestion {
 
 /// The questions of a workspace, or of all workspaces of a cluster.
 #[derive(Clone)]
-pub struct QuestionStore(SharedStateHandle);
+pub struct QuestionStore {
+    state: SharedStateHandle,
+    /// The workspace whose questions can be read and answered, if not those of all.
+    workspace: Option<String>,
+}
 
 impl QuestionStore {
     /// Creates access to the questions in this state.
     pub fn new(state: SharedStateHandle) -> Self {
-        Self(state)
+        Self {
+            state,
+            workspace: None,
+        }
+    }
+
+    /// Restricts the access to the questions of a workspace.
+    #[must_use]
+    pub fn of_workspace(mut self, name: &str) -> Self {
+        self.workspace = Some(name.to_owned());
+        self
+    }
+
+    /// Reads a question. `None` if it is not valid, or of another workspace.
+    fn decode(&self, entry: &StateEntry) -> Option<SharedQuestion> {
+        decode(entry)
+            .ok()
+            .filter(|question| self.includes(question))
+    }
+
+    fn includes(&self, question: &SharedQuestion) -> bool {
+        let workspace = self.workspace.as_ref();
+        workspace.is_none_or(|workspace| *workspace == question.workspace)
     }
 
     /// Returns the open questions, the oldest first.
     pub async fn open_questions(&self) -> Result<Vec<SharedQuestion>, SharedStateError> {
-        let entries = self.0.list(StateArea::Questions, None).await?;
+        let entries = self.state.list(StateArea::Questions, None).await?;
         let now = Timestamp::now();
-        let questions = entries.iter().filter_map(|entry| decode(entry).ok());
+        let questions = entries.iter().filter_map(|entry| self.decode(entry));
         let mut open = Vec::new();
         for question in questions.filter(|question| question.is_open(now)) {
             if self.is_awaited(&question).await? {
@@ -130,9 +156,9 @@ impl QuestionStore {
 
     /// Returns the question whose id begins with `prefix`.
     pub async fn find(&self, prefix: &str) -> Result<SharedQuestion, ToolError> {
-        let entries = self.0.list(StateArea::Questions, None).await;
+        let entries = self.state.list(StateArea::Questions, None).await;
         let entries = entries.map_err(ToolError::unavailable)?;
-        let questions = entries.iter().filter_map(|entry| decode(entry).ok());
+        let questions = entries.iter().filter_map(|entry| self.decode(entry));
         let mut matching: Vec<SharedQuestion> = questions
             .filter(|question| !prefix.is_empty() && question.id.starts_with(prefix))
             .collect();
@@ -150,10 +176,13 @@ impl QuestionStore {
     /// Answers a question. Fails if it is not open any more, or if the card does not offer the answer.
     pub async fn answer(&self, id: &str, given: GivenAnswer) -> Result<SharedQuestion, ToolError> {
         let key = key(id);
-        let entry = self.0.get(StateArea::Questions, &key).await;
+        let entry = self.state.get(StateArea::Questions, &key).await;
         let entry = entry.map_err(ToolError::unavailable)?;
         let entry = entry.ok_or_else(|| ToolError::not_found(ENDED))?;
         let mut question = decode(&entry).map_err(ToolError::unavailable)?;
+        if !self.includes(&question) {
+            return Err(ToolError::not_found(ENDED));
+        }
         check_open(&question)?;
         if !self
             .is_awaited(&question)
@@ -184,7 +213,7 @@ impl QuestionStore {
             QuestionAsker::Process(id) => Ok(mimir_core::platform::process_may_run(*id)),
             QuestionAsker::Node(id) => {
                 let key = mimir_cluster::NodeEntry::key(id);
-                Ok(self.0.get(StateArea::Nodes, &key).await?.is_some())
+                Ok(self.state.get(StateArea::Nodes, &key).await?.is_some())
             }
         }
     }
@@ -197,7 +226,7 @@ impl QuestionStore {
     ) -> Result<StateRevision, SharedStateError> {
         let value = serde_json::to_vec(question).unwrap_or_default();
         let area = StateArea::Questions;
-        let update = self.0.update(area, key, value, revision, Some(KEPT));
+        let update = self.state.update(area, key, value, revision, Some(KEPT));
         update.await
     }
 }
@@ -205,7 +234,9 @@ impl QuestionStore {
 impl QuestionStore {
     /// Follows the questions, those that exist already first.
     pub async fn watch(&self) -> Result<QuestionWatch, SharedStateError> {
-        self.0.watch(StateArea::Questions).await.map(QuestionWatch)
+        let watch = self.state.watch(StateArea::Questions).await?;
+        let store = self.clone();
+        Ok(QuestionWatch { watch, store })
     }
 
     /// Returns true if an answer to the question would count: it is open, and its process may still wait.
@@ -215,14 +246,17 @@ impl QuestionStore {
 }
 
 /// Follows the questions of a workspace or a cluster.
-pub struct QuestionWatch(Box<dyn StateWatch>);
+pub struct QuestionWatch {
+    watch: Box<dyn StateWatch>,
+    store: QuestionStore,
+}
 
 impl QuestionWatch {
     /// Waits for the next question that is new or has changed. `None` if the store was closed.
     pub async fn next(&mut self) -> Option<SharedQuestion> {
         loop {
-            if let StateChange::Set(entry) = self.0.next().await?
-                && let Ok(question) = decode(&entry)
+            if let StateChange::Set(entry) = self.watch.next().await?
+                && let Some(question) = self.store.decode(&entry)
             {
                 return Some(question);
             }
@@ -366,7 +400,7 @@ impl QuestionBoard {
         if let Some(mirror) = mirror.upgrade().filter(|mirror| !mirror.is_closed()) {
             return Ok(mirror);
         }
-        let new = StateMirror::start(&self.store.0, StateArea::Questions).await?;
+        let new = StateMirror::start(&self.store.state, StateArea::Questions).await?;
         let new = Arc::new(new);
         *mirror = Arc::downgrade(&new);
         Ok(new)
@@ -379,7 +413,7 @@ impl QuestionBoard {
         let time = SignedDuration::try_from(self.timeout).unwrap_or(SignedDuration::MAX);
         let question = SharedQuestion {
             id: new_id().ok_or_else(|| SharedStateError::Unreachable {
-                location: self.store.0.location(),
+                location: self.store.state.location(),
                 text: "the random number generator of the system has failed".to_owned(),
             })?,
             workspace: self.workspace.clone(),
@@ -396,7 +430,7 @@ impl QuestionBoard {
         let area = StateArea::Questions;
         let revision = self
             .store
-            .0
+            .state
             .create(area, &key, value, Some(lifetime))
             .await?;
         Ok(OpenQuestion {
@@ -556,7 +590,7 @@ impl OpenQuestion {
                 answer
             }
             Err(SharedStateError::Conflict) => {
-                let entry = self.store.0.get(StateArea::Questions, &self.key).await;
+                let entry = self.store.state.get(StateArea::Questions, &self.key).await;
                 match entry {
                     Ok(Some(entry)) => self.take_answer(&entry).unwrap_or(answer),
                     // It was removed, so no other answer is on record.

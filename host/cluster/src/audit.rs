@@ -17,6 +17,7 @@ pub(crate) mod closing;
 pub(crate) mod line_queue;
 mod log;
 pub(crate) mod log_message;
+mod recent;
 pub(crate) mod recorded_line;
 mod retention;
 mod sink;
@@ -30,6 +31,7 @@ pub use check::{
 pub use closing::ClosedWriter;
 pub use log::{ClusterExport, ClusterExportError, ClusterLog};
 pub use log_message::AuditMessage;
+pub use recent::{RecentLog, RecentMessage, WriterFacts};
 pub use retention::ClusterRemoval;
 pub use sink::ClusterAuditSink;
 pub use stream::StreamExtent;

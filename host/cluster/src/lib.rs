@@ -30,8 +30,8 @@ mod worker;
 pub use audit::{
     AuditMessage, ClosedWriter, ClusterAuditError, ClusterAuditSink, ClusterExport,
     ClusterExportError, ClusterFault, ClusterFinding, ClusterHead, ClusterLog, ClusterLogCheck,
-    ClusterRemoval, ClusterVerifyReport, LiveNodes, RecordedCall, RecordedOutcome, StreamExtent,
-    WriterName,
+    ClusterRemoval, ClusterVerifyReport, LiveNodes, RecentLog, RecentMessage, RecordedCall,
+    RecordedOutcome, StreamExtent, WriterFacts, WriterName,
 };
 pub use connection::{ClusterConnection, ClusterError};
 pub use deployment::{

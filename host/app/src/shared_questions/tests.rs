@@ -314,7 +314,10 @@ async fn question_accepts_an_answer_that_was_stored_with_other_facts() {
     // An older version of mimir does not know the client.
     question.card.facts.client = None;
     question.state = QuestionState::Answered(given(ApprovalAnswer::Once));
-    let entry = store.0.get(StateArea::Questions, &key(&question.id)).await;
+    let entry = store
+        .state
+        .get(StateArea::Questions, &key(&question.id))
+        .await;
     let revision = entry.unwrap().unwrap().revision;
     store
         .replace(&key(&question.id), &question, revision)
@@ -336,7 +339,7 @@ async fn question_without_an_answer_ends_and_takes_none_later() {
     };
     assert!(remedy.contains("0.05 s (approvals.timeoutMs)"), "{remedy}");
     assert_eq!(store.open_questions().await.unwrap(), []);
-    let all = store.0.list(StateArea::Questions, None).await.unwrap();
+    let all = store.state.list(StateArea::Questions, None).await.unwrap();
     let question = decode(&all[0]).unwrap();
     let late = store
         .answer(&question.id, given(ApprovalAnswer::Once))
@@ -402,7 +405,10 @@ async fn question_ignores_an_entry_with_another_card() {
     let mut question = wait_for_question(&store).await;
     question.card = card("two");
     question.state = QuestionState::Answered(given(ApprovalAnswer::Once));
-    let entry = store.0.get(StateArea::Questions, &key(&question.id)).await;
+    let entry = store
+        .state
+        .get(StateArea::Questions, &key(&question.id))
+        .await;
     let revision = entry.unwrap().unwrap().revision;
     store
         .replace(&key(&question.id), &question, revision)

@@ -18,6 +18,8 @@ use mimir_cluster::{ClusterConnection, ClusterFile, InitOptions, cluster_files};
 mod publish;
 mod status;
 
+pub(crate) use status::ClusterStatus;
+
 /// Time for which `mimir cluster setup` waits for servers that start.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 

@@ -87,10 +87,12 @@ fn rules(
     approved: &BTreeMap<String, usize>,
     refused: &HashMap<String, usize>,
 ) -> Result<Vec<Value>, ToolError> {
-    let stored = match workspace.setup.approvals() {
-        Some(store) => store.approvals().map_err(ToolError::unavailable)?,
-        None => Vec::new(),
+    let stored = match (workspace.setup.cluster(), workspace.setup.approvals()) {
+        (Some(cluster), _) => cluster.approvals().approvals(),
+        (None, Some(store)) => store.approvals(),
+        (None, None) => Ok(Vec::new()),
     };
+    let stored = stored.map_err(ToolError::unavailable)?;
     let now = Timestamp::now();
     let stored: Vec<&StoredApproval> = stored.iter().filter(|stored| stored.is_live(now)).collect();
     let snapshot = workspace.snapshot();

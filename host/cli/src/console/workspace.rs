@@ -11,6 +11,7 @@ use mimir_core::{Pipeline, Policy, Registry, ToolError};
 use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
 
+use mimir::cluster::ClusterMembership;
 use mimir::settings::MergedSettings;
 use mimir::setup::HostSetup;
 use mimir::user_dirs::UserDirs;
@@ -72,6 +73,7 @@ fn copy(registry: &Registry) -> Registry {
 pub struct ConsoleWorkspace {
     folder: WorkspaceFolder,
     user_dirs: UserDirs,
+    cluster: Option<Arc<ClusterMembership>>,
     loaded: AsyncMutex<Option<(WorkspaceStamp, Instant, Arc<LoadedWorkspace>)>>,
     changed: Mutex<bool>,
 }
@@ -106,6 +108,7 @@ impl ConsoleWorkspace {
         Self {
             folder: setup.workspace.clone(),
             user_dirs: setup.user_dirs.clone(),
+            cluster: setup.cluster().cloned(),
             loaded: AsyncMutex::default(),
             changed: Mutex::default(),
         }
@@ -124,9 +127,14 @@ impl ConsoleWorkspace {
     /// Reads the settings.
     pub async fn setup(&self) -> Result<HostSetup, ToolError> {
         let (folder, user_dirs) = (self.folder.clone(), self.user_dirs.clone());
+        let cluster = self.cluster.clone();
         blocking(move || {
             let settings = MergedSettings::read(&user_dirs, &folder)?;
-            Ok(HostSetup::from_parts(user_dirs, folder, settings))
+            let setup = HostSetup::from_parts(user_dirs, folder, settings);
+            Ok(match cluster {
+                Some(cluster) => setup.in_cluster(cluster),
+                None => setup,
+            })
         })
         .await
     }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::kit::{self, mimir};
 use crate::serve_http::{Serving, message};
 
+#[cfg(target_os = "linux")]
 mod console;
 mod settings;
 mod tasks;

@@ -17,6 +17,7 @@ pub struct Serving {
     pub address: SocketAddr,
     /// Its stderr before it listened.
     pub said: String,
+    console: Option<String>,
 }
 
 impl Serving {
@@ -35,13 +36,27 @@ impl Serving {
             }
             said.push_str(&line);
         };
+        let mut console = None;
+        let has_local_console = args.contains(&"--console") && !args.contains(&"--issuer");
+        while has_local_console && console.is_none() {
+            let mut line = String::new();
+            assert!(stderr.read_line(&mut line).unwrap() > 0, "no link");
+            let link = line.split_once("the console is at ");
+            console = link.and_then(|(_, rest)| Some(rest.split(';').next()?.trim().to_owned()));
+        }
         // Its later output is discarded.
         std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
         Self {
             child,
             address,
             said,
+            console,
         }
+    }
+
+    /// Returns the one-time link of its console.
+    pub fn console_link(&self) -> &str {
+        self.console.as_deref().unwrap()
     }
 
     /// Sends a request and returns the stream with the response.
@@ -83,7 +98,7 @@ impl Serving {
     }
 
     /// Performs the handshake and returns the session id.
-    fn hello(&self, capabilities: Value) -> String {
+    pub fn hello(&self, capabilities: Value) -> String {
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities,
             "clientInfo": {"name": "test", "version": "1"}});
         let hello = self.post(&[], &message(1, "initialize", params));

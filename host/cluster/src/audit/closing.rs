@@ -142,6 +142,7 @@ impl ClosingPart {
                     format!("closed by {by}, as the lease of the process had ended")
                 },
                 previous: None,
+                workspace: None,
                 ok: true,
             };
             head =

@@ -15,6 +15,11 @@ pub(crate) struct RecordedLine<'a> {
     pub(crate) id: Cow<'a, str>,
     #[serde(borrow, default)]
     pub(crate) subject: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub(crate) detail: Cow<'a, str>,
+    /// The workspace of the process, in the first line of its writer.
+    #[serde(borrow, default)]
+    pub(crate) workspace: Option<Cow<'a, str>>,
     #[serde(default)]
     pub(crate) ok: bool,
     #[serde(borrow, default)]

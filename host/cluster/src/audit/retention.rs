@@ -346,6 +346,7 @@ impl PrunedMessage {
             subject: AUDIT_RETENTION,
             detail,
             previous: None,
+            workspace: None,
             ok: true,
         };
         let mut payload = Vec::new();

@@ -9,6 +9,7 @@ use mimir_core::ToolErrorCode;
 use mimir_core::audit::{AuditError, AuditEvent, AuditSink, EventKind};
 use mimir_core::backend::BoxFuture;
 use mimir_core::config::{AuditFailureMode, AuditSettings};
+use serde::Serialize;
 use tokio::sync::oneshot;
 
 use super::line_queue::{
@@ -26,6 +27,15 @@ const RECORD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum time until the refusal of a call is stored that has not run. A client must not wait long for it.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// An event of a call that another node has sent.
+#[derive(Serialize)]
+struct ForwardedEvent<'a> {
+    #[serde(flatten)]
+    event: &'a AuditEvent,
+    /// Id of the node that has sent the call.
+    front: &'a str,
+}
 
 /// Records events on the chain of this process's node. All sinks of a node write one chain.
 #[derive(Clone)]
@@ -74,10 +84,14 @@ impl ClusterAuditSink {
             }
             _ => QueuedLineKind::Other,
         };
-        let draft = LineDraft::new(event);
+        let held = self.held.get(&event.id);
+        let front = held.as_ref().and_then(|held| held.front.as_deref());
+        let draft = match front.filter(|_| kind != QueuedLineKind::Other) {
+            Some(front) => LineDraft::new(&ForwardedEvent { event, front }),
+            None => LineDraft::new(event),
+        };
         let draft =
             draft.map_err(|error| LineFailure::NotStored(error.kind(), error.to_string()))?;
-        let held = self.held.get(&event.id);
         if let Some(held) = held.as_ref().filter(|_| kind == QueuedLineKind::Outcome) {
             held.set_record(OutcomeRecord::Waiting);
         }

@@ -46,6 +46,9 @@ pub(crate) struct WriterEvent<'a> {
     /// The writer of the same process before this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) previous: Option<&'a str>,
+    /// The workspace of the process that opens the writer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) workspace: Option<String>,
     pub(crate) ok: bool,
 }
 
@@ -61,6 +64,7 @@ pub(crate) fn recovery_line(
         subject: writer,
         detail: detail.to_owned(),
         previous: None,
+        workspace: None,
         ok: true,
     };
     Ok(QueuedLine {
@@ -224,7 +228,7 @@ impl AuditWriterTask {
 
     /// Stores a message, again until it is certain whether it is stored.
     async fn store(&self, writer: &str, message: &SealedMessage) -> StoreResult {
-        let stream = &self.parts.stream;
+        let stream = &self.parts.writer_stream;
         let expected = self.chain.as_ref().map_or(0, |chain| chain.sequence);
         let began = Instant::now();
         // True if an earlier attempt may have been stored, or may still be.
@@ -314,6 +318,7 @@ impl WriterChain {
                     subject: writer,
                     detail: parts.describe(),
                     previous: self.incarnation.previous.as_deref(),
+                    workspace: parts.workspace_name(),
                     ok: true,
                 };
                 head = LineDraft::new(&opened)?.seal(&head, &mut payload)?;

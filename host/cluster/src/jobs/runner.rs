@@ -317,7 +317,7 @@ impl JobParts {
         let QueuedJob { id, call } = job;
         let request_id = call.call.context.request_id.to_string();
         // Another worker takes it over once the lease of the former id has ended.
-        let Some(hold) = self.node.accept_call(node, &request_id) else {
+        let Some(hold) = self.node.accept_call_from(&call.front, node, &request_id) else {
             return AckKind::Nak(Some(REDELIVERY_DELAY));
         };
         let observer = Arc::new(JobObserver::new(&call));

@@ -26,6 +26,8 @@ pub(crate) enum OutcomeRecord {
 pub(crate) struct HeldCall {
     /// Id of the node under which it was accepted.
     pub(crate) node: String,
+    /// Id of the node that has sent it, for its lines in the log.
+    pub(crate) front: Option<Arc<str>>,
     record: watch::Sender<OutcomeRecord>,
 }
 
@@ -34,6 +36,7 @@ impl HeldCall {
     pub(crate) fn under(node: &str) -> Self {
         Self {
             node: node.to_owned(),
+            front: None,
             record: watch::Sender::new(OutcomeRecord::Missing),
         }
     }
@@ -68,11 +71,13 @@ impl CallHold {
     pub(crate) fn new(
         request_id: &str,
         node: &str,
+        front: Option<&str>,
         held: &Arc<HeldCalls>,
         closed: watch::Receiver<bool>,
     ) -> Self {
         let request_id = request_id.to_owned();
-        let call = HeldCall::under(node);
+        let mut call = HeldCall::under(node);
+        call.front = front.map(Arc::from);
         held.0.lock().insert(request_id.clone(), call.clone());
         Self {
             request_id,

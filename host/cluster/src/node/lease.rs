@@ -152,6 +152,13 @@ impl NodeParts {
         format!("{} on {}", description.role, description.host)
     }
 
+    /// Returns the name of the workspace, for the first line of a writer.
+    pub(crate) fn workspace_name(&self) -> Option<String> {
+        let description = self.description.lock();
+        let workspace = description.workspace.as_ref();
+        workspace.map(|workspace| workspace.name.clone())
+    }
+
     /// Continues under another id, because the writer of `closed` has been closed.
     pub(crate) fn replace_incarnation(&self, closed: &NodeIncarnation) -> Result<(), ClusterError> {
         let mut current = self.incarnation.lock();
@@ -391,10 +398,25 @@ impl ClusterNode {
     /// sender then learns from the closed log of `node` that the call has not run. The call can be announced and recorded
     /// only under this id. Keep the hold until the call is recorded.
     pub fn accept_call(&self, node: &str, request_id: &str) -> Option<CallHold> {
+        self.accept(node, request_id, None)
+    }
+
+    /// Accepts a call like [`Self::accept_call`]. Its lines in the log name the node that has sent it.
+    pub(crate) fn accept_call_from(
+        &self,
+        front: &str,
+        node: &str,
+        request_id: &str,
+    ) -> Option<CallHold> {
+        self.accept(node, request_id, Some(front))
+    }
+
+    fn accept(&self, node: &str, request_id: &str, front: Option<&str>) -> Option<CallHold> {
         let parts = &self.0.parts;
         let incarnation = parts.incarnation();
         let closed = incarnation.closed.subscribe();
-        (incarnation.id == node).then(|| CallHold::new(request_id, node, &parts.held, closed))
+        let hold = || CallHold::new(request_id, node, front, &parts.held, closed);
+        (incarnation.id == node).then(hold)
     }
 
     /// Creates a sink for this node's chain in the audit log.

@@ -76,7 +76,12 @@ async fn run_accepted(worker: Arc<WorkerParts>, accepted: AcceptedCall) {
     let slot = Arc::new(CallSlot::new(Arc::clone(&worker.slots)));
     let observer = WorkerObserver::new(&message, queue.clone(), &active.answers, &slot);
     let observer: Arc<dyn CallObserver> = Arc::new(observer);
-    let hold = worker.node.accept_call(&active.node, request_id.as_str());
+    let hold = {
+        let (front, node) = (&message.front, &active.node);
+        worker
+            .node
+            .accept_call_from(front, node, request_id.as_str())
+    };
     let role = message.call.role.clone();
     let call = message.call.into_call(observer);
     let has_begun = AtomicBool::new(false);

@@ -9,6 +9,7 @@ mod lost_connection;
 #[path = "../../../../tests/kit/nats_server.rs"]
 mod nats_server;
 mod process;
+mod recent;
 mod retention;
 mod servers;
 mod stream;

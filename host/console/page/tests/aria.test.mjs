@@ -1,6 +1,6 @@
 /**
- * The roles and names of every screen and dialog, as a screen reader has them. UPDATE=1 writes the snapshots again; look
- * at the difference before committing it.
+ * The roles and names of every screen and dialog, as a screen reader has them. UPDATE=1 writes the snapshots again, that of
+ * one screen with SCREEN=NAME; look at the difference before committing it.
  */
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -33,7 +33,7 @@ export const tests = {
   async 'screens and dialogs'(browser) {
     mkdirSync(folder, { recursive: true });
     const differing = [];
-    for (const { name, hash, act, wait = 150, questions } of [...SCREENS, ...DIALOGS]) {
+    for (const { name, hash, act, wait = 150, questions } of [...SCREENS, ...DIALOGS].filter(({ name }) => !process.env.SCREEN || name === process.env.SCREEN)) {
       await withPage(browser, { hash, fixture: questions ? { questions } : {} }, async (page) => {
         await page.waitForTimeout(350);
         await act?.(page);

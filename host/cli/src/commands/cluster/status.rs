@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use mimir_core::ToolError;
 use mimir_core::call_switch::StopNotice;
 use mimir_core::shared_state::{SharedStateHandle, StateRevision};
 use mimir_core::text::visible;
@@ -16,8 +17,8 @@ use crate::output::{STRONG, WARN, styled};
 use mimir::call_switch::ClusterStop;
 use mimir::cluster::{self, cluster_error, state_error};
 use mimir_cluster::{
-    ComponentStore, DeploymentInForce, Deployments, NatsState, NodeClock, NodeEntry, NodeRole,
-    StreamStatus, TeamBundles, live_nodes, open_writers,
+    ClusterConnection, ComponentStore, DeploymentInForce, Deployments, NatsState, NodeClock,
+    NodeEntry, NodeRole, StreamStatus, TeamBundles, live_nodes, open_writers,
 };
 
 /// Share of a stream's maximum size from which the status warns.
@@ -29,7 +30,7 @@ const SKEW_MAX_MS: u64 = 1000;
 /// The state of a cluster.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ClusterStatus {
+pub(crate) struct ClusterStatus {
     servers: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     stopped: Option<StopNotice>,
@@ -42,15 +43,18 @@ struct ClusterStatus {
     streams: Vec<StreamStatus>,
 }
 
+/// A live node.
 #[derive(Serialize)]
-struct ListedNode {
+pub(crate) struct ListedNode {
+    /// Its entry in the shared state.
     #[serde(flatten)]
-    entry: NodeEntry,
+    pub(crate) entry: NodeEntry,
     /// Difference of the node's clock to that of the NATS server.
     #[serde(rename = "clockSkewMs", skip_serializing_if = "Option::is_none")]
-    clock_skew_ms: Option<i64>,
+    pub(crate) clock_skew_ms: Option<i64>,
+    /// The deployment that it uses.
     #[serde(skip_serializing_if = "Option::is_none")]
-    deployment: Option<DeploymentInForce>,
+    pub(crate) deployment: Option<DeploymentInForce>,
 }
 
 #[derive(Serialize)]
@@ -76,68 +80,7 @@ struct ListedBundle {
 pub(super) async fn run(globals: &GlobalOptions, args: &ClusterStatusArgs) -> CommandResult {
     let connection = cluster::connect(args.cluster.require_connection()?).await?;
     let state: SharedStateHandle = Arc::new(NatsState::new(connection.clone()));
-    let failed = |error: &_| state_error(error);
-    let stopped = ClusterStop::new(Arc::clone(&state)).read().await;
-    let nodes = live_nodes(&*state).await.map_err(|error| failed(&error))?;
-    let clocks = connection.node_clocks(&nodes).await;
-    let clocks = clocks.map_err(cluster_error)?;
-    let writers = open_writers(&*state)
-        .await
-        .map_err(|error| failed(&error))?;
-    let deployments = Deployments::new(Arc::clone(&state), ComponentStore::new(connection.clone()));
-    let published = deployments
-        .list()
-        .await
-        .map_err(|error| mimir::deployments::deployment_error(&error))?;
-    let in_force = deployments
-        .in_force()
-        .await
-        .map_err(|error| mimir::deployments::deployment_error(&error))?;
-    let bundles = TeamBundles::new(Arc::clone(&state), ComponentStore::new(connection.clone()));
-    let bundles = bundles
-        .list()
-        .await
-        .map_err(|error| mimir::deployments::deployment_error(&error))?;
-    let mut in_force: BTreeMap<String, DeploymentInForce> = in_force.into_iter().collect();
-    let status = ClusterStatus {
-        servers: connection.servers().to_owned(),
-        stopped: stopped.map_err(|error| failed(&error))?,
-        writers_without_node: writers
-            .into_iter()
-            .filter(|writer| !nodes.iter().any(|node| node.id == *writer))
-            .collect(),
-        nodes: nodes
-            .into_iter()
-            .map(|entry| ListedNode {
-                deployment: in_force.remove(&entry.id),
-                clock_skew_ms: clocks
-                    .iter()
-                    .find(|clock| clock.id == entry.id)
-                    .and_then(clock_skew_ms),
-                entry,
-            })
-            .collect(),
-        deployments: published
-            .into_iter()
-            .map(|deployment| ListedDeployment {
-                workspace: deployment.manifest.workspace,
-                revision: deployment.revision,
-                published_by: deployment.manifest.published_by,
-                published_at: timestamp(deployment.manifest.published_at_ms),
-                files: deployment.manifest.files.len(),
-            })
-            .collect(),
-        teams: bundles
-            .into_iter()
-            .map(|bundle| ListedBundle {
-                org_id: bundle.org_id,
-                version: bundle.version,
-                published_by: bundle.published_by,
-                published_at: timestamp(bundle.published_at_ms),
-            })
-            .collect(),
-        streams: connection.stream_status().await.map_err(cluster_error)?,
-    };
+    let status = ClusterStatus::read(&connection, &state).await?;
     globals
         .printer()
         .print_result(&status, |out| status.print(out))?;
@@ -149,6 +92,96 @@ fn timestamp(ms: u64) -> Option<Timestamp> {
 }
 
 impl ClusterStatus {
+    /// Reads the state of a cluster.
+    pub(crate) async fn read(
+        connection: &ClusterConnection,
+        state: &SharedStateHandle,
+    ) -> Result<Self, ToolError> {
+        let failed = |error: &_| state_error(error);
+        let stopped = ClusterStop::new(Arc::clone(state)).read().await;
+        let nodes = live_nodes(&**state).await.map_err(|error| failed(&error))?;
+        let clocks = connection.node_clocks(&nodes).await;
+        let clocks = clocks.map_err(cluster_error)?;
+        let writers = open_writers(&**state)
+            .await
+            .map_err(|error| failed(&error))?;
+        let deployments =
+            Deployments::new(Arc::clone(state), ComponentStore::new(connection.clone()));
+        let published = deployments
+            .list()
+            .await
+            .map_err(|error| mimir::deployments::deployment_error(&error))?;
+        let in_force = deployments
+            .in_force()
+            .await
+            .map_err(|error| mimir::deployments::deployment_error(&error))?;
+        let bundles = TeamBundles::new(Arc::clone(state), ComponentStore::new(connection.clone()));
+        let bundles = bundles
+            .list()
+            .await
+            .map_err(|error| mimir::deployments::deployment_error(&error))?;
+        let mut in_force: BTreeMap<String, DeploymentInForce> = in_force.into_iter().collect();
+        Ok(Self {
+            servers: connection.servers().to_owned(),
+            stopped: stopped.map_err(|error| failed(&error))?,
+            writers_without_node: writers
+                .into_iter()
+                .filter(|writer| !nodes.iter().any(|node| node.id == *writer))
+                .collect(),
+            nodes: nodes
+                .into_iter()
+                .map(|entry| ListedNode {
+                    deployment: in_force.remove(&entry.id),
+                    clock_skew_ms: clocks
+                        .iter()
+                        .find(|clock| clock.id == entry.id)
+                        .and_then(clock_skew_ms),
+                    entry,
+                })
+                .collect(),
+            deployments: published
+                .into_iter()
+                .map(|deployment| ListedDeployment {
+                    workspace: deployment.manifest.workspace,
+                    revision: deployment.revision,
+                    published_by: deployment.manifest.published_by,
+                    published_at: timestamp(deployment.manifest.published_at_ms),
+                    files: deployment.manifest.files.len(),
+                })
+                .collect(),
+            teams: bundles
+                .into_iter()
+                .map(|bundle| ListedBundle {
+                    org_id: bundle.org_id,
+                    version: bundle.version,
+                    published_by: bundle.published_by,
+                    published_at: timestamp(bundle.published_at_ms),
+                })
+                .collect(),
+            streams: connection.stream_status().await.map_err(cluster_error)?,
+        })
+    }
+
+    /// Leaves out the nodes of other workspaces. Returns their number.
+    pub(crate) fn retain_workspace(&mut self, name: &str) -> usize {
+        let all = self.nodes.len();
+        self.nodes.retain(|node| {
+            let workspace = node.entry.workspace.as_ref();
+            workspace.is_none_or(|workspace| workspace.name == name)
+        });
+        all - self.nodes.len()
+    }
+
+    /// Returns the live nodes.
+    pub(crate) fn nodes(&self) -> &[ListedNode] {
+        &self.nodes
+    }
+
+    /// Returns the writers of processes that have ended and are not closed yet.
+    pub(crate) fn writers_without_node(&self) -> &[String] {
+        &self.writers_without_node
+    }
+
     fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         for problem in self.problems() {
             writeln!(out, "{}", styled(WARN, format!("! {problem}")))?;
@@ -176,7 +209,7 @@ impl ClusterStatus {
     }
 
     /// Returns what needs attention, most urgent first.
-    fn problems(&self) -> Vec<String> {
+    pub(crate) fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         if let Some(notice) = &self.stopped {
             let reason = notice.reason.as_deref().unwrap_or("no reason given");
@@ -291,7 +324,7 @@ impl ListedBundle {
 
 impl ListedNode {
     /// Returns whether the node takes calls.
-    fn readiness(&self) -> &'static str {
+    pub(crate) fn readiness(&self) -> &'static str {
         if self.entry.draining {
             "draining"
         } else if self.entry.ready && self.entry.not_ready.is_empty() {

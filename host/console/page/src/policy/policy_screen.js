@@ -2,6 +2,7 @@
 import { html } from '../base/html.js';
 import { go, href, route } from '../base/router.js';
 import { useStore } from '../base/store.js';
+import { ClusterNote } from '../parts/cluster_note.js';
 import { Tabs } from '../parts/controls.js';
 import { EditPolicy } from './edit_policy.js';
 import { ExplainCall } from './explain_call.js';
@@ -21,6 +22,7 @@ export function PolicyScreen() {
   return html`
     <div class="screen">
       <${Tabs} label="Policy" tabs=${TABS} selected=${tab} onSelect=${(id) => go(href('policy', id === 'rules' ? [] : [id]))} />
+      <${ClusterNote} about="policy" />
       <div class="page-scroll">
         ${tab === 'rules' && html`<${RuleLayers} />`}
         ${tab === 'explain' && html`<${ExplainCall} />`}

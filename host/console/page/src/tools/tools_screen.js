@@ -4,11 +4,13 @@ import { useLoad } from '../base/api.js';
 import { go, href, route } from '../base/router.js';
 import { useStore } from '../base/store.js';
 import { Empty, PlainTable, Tabs } from '../parts/controls.js';
+import { ClusterNote } from '../parts/cluster_note.js';
 import { LoadState } from '../parts/split.js';
 import { ServerList } from './servers.js';
 import { SessionList } from './sessions.js';
 import { ToolList } from './tool_list.js';
 import { UndoList } from './undo.js';
+import { WorkerList } from './workers.js';
 
 const TABS = [
   { id: 'list', text: 'Tools' },
@@ -20,7 +22,6 @@ const TABS = [
   { id: 'packages', text: 'Packages' },
 ];
 const EMPTY = {
-  workers: ['No workers', 'Background agents and workers of a cluster appear here.'],
   memory: ['No notes', 'Notes that agents have written for later appear here.'],
   packages: ['No packages', 'Packages that tools have installed from registries appear here.'],
 };
@@ -32,10 +33,12 @@ export function ToolsScreen() {
   return html`
     <div class="screen">
       <${Tabs} label="Tools" tabs=${TABS} selected=${tab} onSelect=${(next) => go(href('tools', next === 'list' ? [] : [next]))} />
+      ${(tab === 'list' || tab === 'undo') && html`<${ClusterNote} about=${tab === 'undo' ? 'undo' : 'tools'} />`}
       ${tab === 'list' && html`<${ToolList} selected=${id} />`}
       ${tab === 'servers' && html`<${ServerList} />`}
       ${tab === 'sessions' && html`<${SessionList} />`}
       ${tab === 'undo' && html`<${UndoList} selected=${id} />`}
+      ${tab === 'workers' && html`<${WorkerList} />`}
       ${tab in EMPTY && html`<${PlainList} key=${tab} name=${tab} />`}
     </div>
   `;

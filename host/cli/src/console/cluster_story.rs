@@ -1,0 +1,112 @@
+//! The part of a call's story that only a cluster has: the server that took the call, and the worker that ran it.
+
+use mimir_audit::AuditEntry;
+use mimir_core::text::visible;
+use serde_json::{Value, json};
+
+use mimir::setup::HostSetup;
+
+use super::record_source::RecordLine;
+
+/// Maximum number of lines: one announcement and one outcome, unless the log is damaged.
+const LINES_MAX: usize = 16;
+
+/// The steps of a call in a cluster, and the place of its changes.
+pub struct ClusterStory {
+    /// The steps.
+    pub steps: Vec<Value>,
+    /// The node that can undo the changes of the call, if that is not this one.
+    pub undo: Option<Value>,
+}
+
+/// Collects the lines of a call in a cluster.
+pub struct ClusterLines<'a> {
+    id: &'a str,
+    lines: Vec<Value>,
+}
+
+impl<'a> ClusterLines<'a> {
+    /// Creates a collector for the call with this id.
+    pub fn new(id: &'a str) -> Self {
+        Self {
+            id,
+            lines: Vec::new(),
+        }
+    }
+
+    /// Adds a line if it is about the beginning or the end of the call.
+    pub fn add(&mut self, line: &RecordLine<'_>) {
+        let is_about = |text: &str| {
+            let is_event =
+                text.contains("\"event\":\"call\"") || text.contains("\"event\":\"announced\"");
+            is_event && text.contains(self.id)
+        };
+        if !line.is_of_cluster() || !std::str::from_utf8(line).is_ok_and(is_about) {
+            return;
+        }
+        if let Some(entry) = AuditEntry::read(line).filter(|entry| entry.text("id") == self.id)
+            && self.lines.len() < LINES_MAX
+        {
+            self.lines.push(line.shown(&entry));
+        }
+    }
+
+    /// Describes where the call was taken and run. `None` outside a cluster.
+    pub fn story(&self, setup: &HostSetup) -> Option<ClusterStory> {
+        cluster_story(setup, &self.lines)
+    }
+}
+
+fn cluster_story(setup: &HostSetup, lines: &[Value]) -> Option<ClusterStory> {
+    let cluster = setup.cluster()?;
+    let text = |line: &Value, name: &str| visible(line[name].as_str().unwrap_or_default());
+    let is_event = |line: &&Value, event: &str| line["event"] == event;
+    let outcome = lines.iter().find(|line| is_event(line, "call"));
+    let announced = lines.iter().find(|line| is_event(line, "announced"));
+    let line = outcome.or(announced)?;
+    let (runner, front) = (&line["node"], text(line, "front"));
+    let step = |stage: &str, title: &str, text: String| json!({ "stage": stage, "title": title, "text": text });
+    let mut steps = Vec::new();
+    let own = cluster.node().id();
+    let this = |id: &str| if id == own { ", this one" } else { "" };
+    let describe = |id: &str, host: Option<&str>| {
+        let host = host.map_or(String::new(), |host| format!(" on {}", visible(host)));
+        format!("the node {id}{host}{}", this(id))
+    };
+    if !front.is_empty() {
+        let nodes = cluster.node().nodes();
+        let node = nodes.get(&front);
+        let host = node.as_ref().map(|node| node.host.as_str());
+        let text = format!("{} took the call", describe(&front, host));
+        steps.push(step("validate", "Taken", text));
+    }
+    let id = visible(runner["id"].as_str().unwrap_or_default());
+    let is_lost = outcome.is_some_and(|line| line["mayHaveRun"] == true);
+    if !id.is_empty() {
+        let node = describe(&id, runner["host"].as_str());
+        let verb = match (outcome, announced) {
+            (None, _) => "runs it, or was lost just now",
+            (Some(_), _) if is_lost => "was lost while it ran the call",
+            (Some(_), None) => "judged it, and ran it if that was allowed; it changes nothing",
+            (Some(_), Some(_)) => "announced and ran it",
+        };
+        steps.push(step("run", "Run", format!("{node} {verb}")));
+    }
+    if let Some(closer) = outcome.and_then(|line| line["closedBy"].as_str()) {
+        let text = format!(
+            "{} recorded the end of the call, because the worker was lost: the call may have run, so check before you repeat it",
+            describe(&visible(closer), None)
+        );
+        steps.push(step("outcome", "May have run", text));
+    }
+    let may_have_changed = announced.is_some() && id != own && !id.is_empty();
+    let undo = may_have_changed.then(|| {
+        json!({
+            "call": text(line, "id"),
+            "node": id,
+            "host": runner["host"],
+            "command": format!("mimir undo {}", text(line, "id")),
+        })
+    });
+    Some(ClusterStory { steps, undo })
+}
