@@ -65,6 +65,7 @@ fn finished(id: &RequestId) -> LiveCallEvent {
         id: id.clone(),
         at: Timestamp::UNIX_EPOCH,
         ok: true,
+        outcome: None,
         code: None,
         message: None,
         receipt: Receipt::default(),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use mimir::live_calls::{LiveCall, LiveCallStatus};
 use mimir::shared_questions::SharedQuestion;
+use mimir_core::audit::OutcomeKind;
 use mimir_core::text::{bytes, sanitize, visible, wrapped};
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -143,18 +144,23 @@ fn question_line(question: &SharedQuestion, styles: CallStyles) -> LineParts {
 }
 
 fn call_line(call: &CallRow, styles: CallStyles) -> LineParts {
+    let is_ok = call.outcome == Some(OutcomeKind::Ok);
     let (mark, style) = match call.state {
         LiveCallStatus::Waiting => ("?", styles.question),
         LiveCallStatus::Running => (">", styles.running),
-        LiveCallStatus::Finished if call.has_failed => ("x", styles.failed),
-        LiveCallStatus::Finished => ("-", Style::new()),
+        LiveCallStatus::Finished if is_ok => ("-", Style::new()),
+        LiveCallStatus::Finished => ("x", styles.failed),
         LiveCallStatus::Lost => ("!", styles.failed),
     };
     let state = match call.state {
         LiveCallStatus::Waiting => "waiting",
         LiveCallStatus::Running => "running",
-        LiveCallStatus::Finished if call.has_failed => "failed",
-        LiveCallStatus::Finished => "done",
+        LiveCallStatus::Finished if is_ok => "done",
+        LiveCallStatus::Finished => match call.outcome {
+            // The column has room for a short word.
+            None | Some(OutcomeKind::Unavailable) => "failed",
+            Some(kind) => kind.as_str(),
+        },
         LiveCallStatus::Lost => "lost",
     };
     let indent = if call.is_nested { "└ " } else { "" };

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use mimir::live_calls::{AgentKey, LiveAgent, LiveCall, LiveCallHub, LiveCallStatus};
 use mimir::shared_questions::SharedQuestion;
 use mimir_core::RequestId;
+use mimir_core::audit::OutcomeKind;
 use mimir_core::call_switch::StopNotice;
 use mimir_core::text::visible;
 
@@ -85,8 +86,8 @@ pub struct CallRow {
     pub id: RequestId,
     /// The state.
     pub state: LiveCallStatus,
-    /// True if the call has ended with an error.
-    pub has_failed: bool,
+    /// The outcome, if the call has ended.
+    pub outcome: Option<OutcomeKind>,
     /// The tool.
     pub tool: String,
     /// The user or the process.
@@ -121,7 +122,8 @@ impl CallRow {
         Self {
             id: started.id.clone(),
             state: call.state,
-            has_failed: finished.is_some_and(|it| !it.ok),
+            outcome: finished
+                .map(|it| (it.outcome).unwrap_or(OutcomeKind::derive(it.ok, it.code, None))),
             tool: visible(&started.tool),
             who: visible(caller.unwrap_or(&started.process.name)),
             time: call.waiting_time(now).unwrap_or_else(|| call.run_time(now)),

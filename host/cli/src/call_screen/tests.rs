@@ -281,6 +281,7 @@ fn call_screen_undoes_ended_calls_with_changes_only() {
         id,
         at: Timestamp::now(),
         ok: true,
+        outcome: None,
         code: None,
         message: None,
         receipt: mimir_core::Receipt::default(),

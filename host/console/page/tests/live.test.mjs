@@ -28,7 +28,7 @@ export const tests = {
       await dialog.getByRole('button', { name: 'Stop agent' }).click();
       await strip(page).getByText('it deletes files').waitFor();
       assert.deepEqual(fixture.posts.at(-1), { path: 'agents/stop', body: { pid: 4101, session: 'session-codex-9', reason: 'it deletes files' } });
-      await rows(page).filter({ hasText: 'run-codex' }).getByText('failed').waitFor();
+      await rows(page).filter({ hasText: 'run-codex' }).getByText('stopped', { exact: true }).waitFor();
       for (const other of ['run-zed', 'run-claude-code']) await rows(page).filter({ hasText: other }).getByText('running').waitFor();
       await page.reload();
       await strip(page).getByRole('button', { name: 'Let it work again' }).click();

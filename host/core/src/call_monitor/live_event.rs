@@ -5,6 +5,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::audit::OutcomeKind;
 use crate::call::{LogLevel, RequestId};
 use crate::command::CommandStream;
 use crate::decision::{Decision, DecisionReason};
@@ -246,6 +247,9 @@ pub struct LiveCallEnd {
     pub at: Timestamp,
     /// True if the call succeeded.
     pub ok: bool,
+    /// The outcome in one word, as in the record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<OutcomeKind>,
     /// The error code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<ToolErrorCode>,

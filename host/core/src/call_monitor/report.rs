@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 
+use crate::audit::OutcomeKind;
 use crate::call::{CallProgress, LogLevel, RequestId};
 use crate::call_switch::shown_session;
 use crate::command::CommandStream;
@@ -61,6 +62,7 @@ enum ReportContent {
     Finished {
         call: Arc<MonitoredCall>,
         at: SystemTime,
+        kind: OutcomeKind,
         error: Option<(ToolErrorCode, String)>,
         receipt: Box<Receipt>,
         label: Option<ContentLabel>,
@@ -155,7 +157,7 @@ impl CallReport {
     }
 
     /// Reports the outcome of a call.
-    pub(super) fn finished(call: Arc<MonitoredCall>, outcome: &Outcome) -> Self {
+    pub(super) fn finished(call: Arc<MonitoredCall>, outcome: &Outcome, kind: OutcomeKind) -> Self {
         let describe = |error: &ToolError| {
             // Longer than it may be shown, because invisible characters become longer.
             let message = text::prefix_bytes(&error.message, LiveCallEvent::MAX_TEXT + 1);
@@ -164,6 +166,7 @@ impl CallReport {
         Self(ReportContent::Finished {
             at: call.stopwatch.now(),
             call,
+            kind,
             error: outcome.result().err().map(describe),
             receipt: Box::new(*outcome.receipt()),
             label: Some(outcome.label().clone()),
@@ -175,6 +178,7 @@ impl CallReport {
         let message = "the call was cancelled by its caller".to_owned();
         Self(ReportContent::Finished {
             at: call.stopwatch.now(),
+            kind: OutcomeKind::Stopped,
             error: Some((ToolErrorCode::Cancelled, message)),
             receipt: Box::new(Receipt {
                 duration_ms: call.stopwatch.elapsed().as_secs_f64() * 1000.0,
@@ -305,6 +309,7 @@ impl CallReport {
             ReportContent::Finished {
                 call,
                 at,
+                kind,
                 error,
                 receipt,
                 label,
@@ -312,6 +317,7 @@ impl CallReport {
                 id: call.facts.id.clone(),
                 at: timestamp(at),
                 ok: error.is_none(),
+                outcome: Some(kind),
                 code: error.as_ref().map(|(code, _)| *code),
                 message: error.map(|(_, message)| visible_line(&message)),
                 receipt: *receipt,

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
+use crate::audit::{OutcomeKind, StopCause};
 use crate::call::RequestId;
 use crate::call_switch::SessionStops;
 use crate::decision::{Decision, PolicyEvaluation};
@@ -211,12 +212,14 @@ impl CallTracker {
     }
 
     /// Reports the end of the call.
-    pub(crate) fn finish(mut self, outcome: &Outcome) {
+    pub(crate) fn finish(mut self, outcome: &Outcome, stop: Option<StopCause>) {
         self.is_finished = true;
         if let Some(monitor) = self.calls.watcher()
             && let Some(call) = self.registered.get()
         {
-            monitor.report(CallReport::finished(Arc::clone(call), outcome));
+            let code = outcome.result().err().map(|error| error.code);
+            let kind = OutcomeKind::derive(code.is_none(), code, stop);
+            monitor.report(CallReport::finished(Arc::clone(call), outcome, kind));
         }
     }
 }

@@ -230,6 +230,13 @@ export const isFailed = (call) => call.finished !== null && call.finished.ok ===
 
 const REFUSED = new Set(['POLICY_DENIED', 'APPROVAL_DENIED', 'PERMISSION_DENIED']);
 
+/** Outcomes that are neither a success nor a failure of the tool. */
+const OUTCOMES = {
+  refused: { word: 'refused', tone: 'bad' },
+  stopped: { word: 'stopped', tone: 'faint' },
+  limited: { word: 'limited', tone: 'bad' },
+};
+
 /** Returns the state of a call in one word for people, and the tone in which it is shown. */
 export function stateOf({ state, finished }) {
   if (state === 'waiting') return { word: 'waiting', tone: 'warn' };
@@ -238,5 +245,7 @@ export function stateOf({ state, finished }) {
   if (finished?.ok) return { word: 'done', tone: 'good' };
   if (REFUSED.has(finished?.code)) return { word: 'refused', tone: 'bad' };
   if (finished?.code === 'CANCELLED') return { word: 'cancelled', tone: 'faint' };
+  const outcome = OUTCOMES[finished?.outcome];
+  if (outcome) return outcome;
   return { word: 'failed', tone: 'bad' };
 }

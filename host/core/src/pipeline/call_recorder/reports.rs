@@ -1,10 +1,12 @@
 //! Reports of a recorded call to consoles, and its registration for cancellation.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use serde_json::Value;
 
+use crate::audit::StopCause;
 use crate::call::{Call, CallObserver, RequestId};
 use crate::call_monitor::{
     CallFacts, CallReport, CallTracker, CalledTool, LiveEffect, MonitoredCall, ReportedArguments,
@@ -28,6 +30,8 @@ pub(in crate::pipeline) struct CallReporter {
     client: Option<ClientName>,
     /// Reason why the arguments are not shown.
     withheld: Option<&'static str>,
+    /// The cause of the call's end, if its error does not tell.
+    stop: Option<StopCause>,
 }
 
 impl CallReporter {
@@ -45,8 +49,9 @@ impl CallReporter {
             client: call.observer.client_name().cloned(),
             withheld: is_unmaskable
                 .then_some("not shown, because the secrets to mask could not be read"),
+            stop: None,
         };
-        if calls.watcher().is_some() {
+        if calls.watcher().is_some_and(|monitor| monitor.takes_call()) {
             let tool = snapshot.registry.get(&call.tool);
             if let Some(tool) = tool {
                 reporter.set_logging(snapshot.policy.logs_arguments(tool, None));
@@ -112,7 +117,7 @@ impl CallReporter {
 
     /// Reports the end of the call.
     pub(in crate::pipeline) fn finish(self, outcome: &Outcome) {
-        self.tracker.finish(outcome);
+        self.tracker.finish(outcome, self.stop);
     }
 }
 
@@ -245,7 +250,10 @@ impl CallRecorder {
         if let Some(by) = self.cancelled_by() {
             self.event.detail = Some(format!("cancelled by {by}"));
         }
-        self.reporter.take()
+        let mut reporter = self.reporter.take()?;
+        let has_lost_rights = self.has_lost_rights.load(Ordering::Relaxed);
+        reporter.stop = (self.event.stop).or(has_lost_rights.then_some(StopCause::LostRights));
+        Some(reporter)
     }
 
     /// Reports the recorded effect to consoles.

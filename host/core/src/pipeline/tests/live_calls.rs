@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::call::{CallObserver, CallProgress, LogLevel, LogLine};
-use crate::call_monitor::{CallMonitor, CallReport, LiveCallEvent, LiveCallState, LiveProcess};
+use crate::call_monitor::{
+    CallMonitor, CallReport, LiveCallEvent, LiveCallState, LiveEffect, LiveProcess,
+};
 use crate::call_switch::NoCallSwitch;
 use crate::client_name::ClientName;
 use crate::command::CommandStream;
@@ -12,12 +14,17 @@ use crate::remote_pipeline::RemotePipeline;
 #[derive(Default)]
 struct Recorder {
     is_watched: std::sync::atomic::AtomicBool,
+    is_crowded: std::sync::atomic::AtomicBool,
     events: Mutex<Vec<LiveCallEvent>>,
 }
 
 impl CallMonitor for Recorder {
     fn is_watched(&self) -> bool {
         self.is_watched.load(Ordering::SeqCst)
+    }
+
+    fn takes_call(&self) -> bool {
+        !self.is_crowded.load(Ordering::SeqCst)
     }
 
     fn report(&self, report: CallReport) {
@@ -221,6 +228,21 @@ async fn live_call_of_an_unwatched_pipeline_is_not_reported() {
     monitor.is_watched.store(false, Ordering::SeqCst);
     assert!(bench.pipeline.call(call("sample", json!({}))).await.is_ok());
     assert!(monitor.take().is_empty());
+}
+
+#[tokio::test]
+async fn live_call_that_a_crowded_monitor_does_not_take_is_only_reported_if_it_waits() {
+    let bench = bench_with_secret(vec![talker(), tool("sample")]);
+    let monitor = watch(&bench);
+    monitor.is_crowded.store(true, Ordering::SeqCst);
+    assert!(bench.pipeline.call(call("sample", json!({}))).await.is_ok());
+    assert!(monitor.take().is_empty());
+    // A person may want to cancel one that takes long.
+    let running = start(&bench.pipeline, call("talker", json!({"n": 1}))).await;
+    let kinds = monitor.kinds();
+    assert!(kinds.contains(&"started".to_owned()), "{kinds:?}");
+    running.abort();
+    assert!(running.await.unwrap_err().is_cancelled());
 }
 
 #[tokio::test]
@@ -462,4 +484,97 @@ async fn cancelled_remote_call_is_recorded_by_the_process_that_runs_it() {
     assert!(outcome.text().contains("may have taken effect"));
     assert!(bench.audit.events.lock().is_empty());
     assert_eq!(monitor.kinds(), ["started", "output", "finished"]);
+}
+
+/// A backend that uses its storage.
+struct Collector(tempfile::TempDir);
+
+impl Backend for Collector {
+    fn run(&self, call: Approved) -> BoxFuture<'_, RawResult> {
+        Box::pin(async move {
+            let storage = call.storage(self.0.path());
+            let key = || "my-own-hoard-of-gold".to_owned();
+            let done = async {
+                storage.set(key(), b"value".to_vec()).await?;
+                storage.delete(key()).await?;
+                for _ in 0..call.arguments()["n"].as_u64().unwrap_or_default() {
+                    storage.get("key".to_owned()).await?;
+                }
+                Ok(())
+            };
+            RawResult::from(done.await.map(|()| ToolOutput::default()))
+        })
+    }
+}
+
+#[tokio::test]
+async fn live_call_reports_accesses_to_storage_masked_and_bounded() {
+    let collector = Tool {
+        backend: Arc::new(Collector(tempfile::tempdir().unwrap())),
+        ..tool("collector")
+    };
+    let bench = bench_with_secret(vec![collector]);
+    let monitor = watch(&bench);
+    let call = call("collector", json!({"n": 300}));
+    assert!(bench.pipeline.call(call).await.is_ok());
+    let events = monitor.take();
+    let effects: Vec<&str> = events
+        .iter()
+        .filter_map(|event| match event {
+            LiveCallEvent::Effect {
+                effect: LiveEffect::Storage,
+                subject,
+                ..
+            } => Some(subject.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(effects.len(), 201);
+    assert!(effects[0].starts_with("set [REDACTED"), "{}", effects[0]);
+    assert!(effects[1].starts_with("delete [REDACTED"), "{}", effects[1]);
+    assert_eq!(effects[2], "get key");
+    assert_eq!(effects[200], "more values of its storage");
+}
+
+/// An approver who edits the arguments of the first question, and approves the second one.
+#[derive(Default)]
+struct Editor(AtomicUsize);
+
+impl crate::approval::Approver for Editor {
+    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
+        let is_first = self.0.fetch_add(1, Ordering::SeqCst) == 0;
+        Box::pin(std::future::ready(if is_first {
+            ApprovalAnswer::Edit(json!({"n": 7, "text": "my-own-hoard-of-gold"}))
+        } else {
+            ApprovalAnswer::Once
+        }))
+    }
+}
+
+#[tokio::test]
+async fn live_call_reports_edited_arguments_masked() {
+    let mut asking = tool("asking");
+    asking.definition.approval = Decision::Ask;
+    let bench = bench_with_secret(vec![asking]);
+    let mut ports = bench.pipeline.0.ports.clone();
+    ports.approver = Arc::new(Editor::default());
+    let snapshot = bench.pipeline.snapshot();
+    let snapshot = PipelineSnapshot {
+        registry: snapshot.registry.map_tools(|tool| Some(Arc::clone(tool))),
+        policy: snapshot.policy.clone(),
+    };
+    let bench = Bench {
+        pipeline: Pipeline::new(snapshot, ports),
+        ..bench
+    };
+    let monitor = watch(&bench);
+    let outcome = bench.pipeline.call(call("asking", json!({"n": 1}))).await;
+    let events = monitor.take();
+    let edited = events.iter().find_map(|event| match event {
+        LiveCallEvent::Edited { arguments, .. } => Some(arguments),
+        _ => None,
+    });
+    let edited = edited.unwrap_or_else(|| panic!("{events:?} {outcome:?}"));
+    assert!(edited.contains("\"n\": 7"), "{edited}");
+    assert!(!edited.contains("hoard-of-gold"), "{edited}");
 }
