@@ -1,7 +1,7 @@
 //! Addresses at which the consoles of this user listen, so that no tool of any mimir process reaches them.
 //!
 //! Each console writes a file into the folder `live` beside the user's settings, which no tool or sandboxed command can
-//! read or change. All processes read the files before they connect.
+//! read or change, and locks another one there while it runs. All processes read the files before they connect.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -10,20 +10,24 @@ use std::sync::Arc;
 
 use mimir_core::ToolError;
 use mimir_core::network::RequestTarget;
-use mimir_core::platform;
 use mimir_net::ConsoleAddresses;
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 
 use crate::file_error::file_error;
 use crate::private_files::{self, OwnerOnly};
+use crate::process_lock::{ProcessLock, process_file_name};
 use crate::user_dirs::UserDirs;
 
 /// Name of the folder, which also has the sockets of consoles.
 const FOLDER: &str = "live";
 
-/// End of the names of the files.
-const SUFFIX: &str = ".listen";
+/// Ends of the names of the files: with the addresses, and locked while the console runs.
+const SUFFIX: &str = "listen";
+const LOCK_SUFFIX: &str = "lock";
+
+/// End of the name of a page that opens the link of a console.
+const PAGE_SUFFIX: &str = "html";
 
 /// Maximum number of files that are read.
 const MAX_FILES: usize = 64;
@@ -39,7 +43,10 @@ pub struct ConsoleListeners {
 
 /// The file of a console. Dropping it removes the file.
 #[derive(Debug)]
-pub struct ListenerFile(PathBuf);
+pub struct ListenerFile {
+    path: PathBuf,
+    _lock: ProcessLock,
+}
 
 impl ListenerFile {
     /// Writes the file of a console of this process. Call it before requests are accepted.
@@ -55,18 +62,71 @@ impl ListenerFile {
         let folder = config.join(FOLDER);
         let made = private_files::private_folder(&folder);
         made.map_err(|error| file_error("create", &folder, &error))?;
-        let port = listeners.addresses.first().map_or(0, SocketAddr::port);
-        let path = folder.join(format!("{}-{port}{SUFFIX}", std::process::id()));
+        let failed = |error: std::io::Error| file_error("write a file in", &folder, &error);
+        let name = process_file_name().map_err(failed)?;
+        let lock = ProcessLock::create(folder.join(format!("{name}.{LOCK_SUFFIX}")));
+        let lock = lock.map_err(failed)?;
+        let path = folder.join(format!("{name}.{SUFFIX}"));
         let text = serde_json::to_vec(listeners).map_err(ToolError::execution)?;
         private_files::replace(&path, &text, private_files::FileReaders::Owner)
             .map_err(|error| file_error("write", &path, &error))?;
-        Ok(Self(path))
+        Ok(Self { path, _lock: lock })
     }
+}
+
+/// A page of this user that opens a link, so that the link is not an argument of the browser, which other users of the
+/// machine can see. Dropping it removes the file.
+#[derive(Debug)]
+pub struct LinkPage(PathBuf);
+
+impl ListenerFile {
+    /// Writes a page that opens a link. It is removed like the file, if the process crashes.
+    ///
+    /// # Errors
+    /// The page cannot be written.
+    pub fn write_link_page(&self, link: &str) -> Result<LinkPage, ToolError> {
+        let page = LinkPage(self.path.with_extension(PAGE_SUFFIX));
+        let text = link_page(link);
+        private_files::replace(&page.0, text.as_bytes(), private_files::FileReaders::Owner)
+            .map_err(|error| file_error("write", &page.0, &error))?;
+        Ok(page)
+    }
+}
+
+impl LinkPage {
+    /// Returns the path.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for LinkPage {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Returns the text of a page that opens a link.
+fn link_page(link: &str) -> String {
+    let escaped = |c: char| match c {
+        '&' => "&amp;".to_owned(),
+        '<' => "&lt;".to_owned(),
+        '>' => "&gt;".to_owned(),
+        '"' => "&quot;".to_owned(),
+        '\'' => "&#39;".to_owned(),
+        c => c.to_string(),
+    };
+    let link: String = link.chars().map(escaped).collect();
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"referrer\" content=\"no-referrer\">\n\
+         <meta http-equiv=\"refresh\" content=\"0; url={link}\">\n<title>mimir console</title>\n\
+         <p><a href=\"{link}\">Open the console of mimir</a></p>\n</html>\n"
+    )
 }
 
 impl Drop for ListenerFile {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        let _ = std::fs::remove_file(&self.path);
     }
 }
 
@@ -144,16 +204,17 @@ fn open_consoles(folder: &Path) -> Vec<ConsoleListeners> {
             return Vec::new();
         }
     };
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let paths = paths.filter(|path| path.extension().is_some_and(|end| end == SUFFIX));
     let mut consoles = Vec::new();
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let Some(process) = name.to_str().and_then(process_of) else {
-            continue;
-        };
-        let path = entry.path();
-        if !platform::process_may_run(process) {
+    for path in paths {
+        let lock = path.with_extension(LOCK_SUFFIX);
+        // A lock that cannot be read may be held.
+        if !ProcessLock::is_held(&lock).unwrap_or(true) {
             // The console has crashed.
-            let _ = std::fs::remove_file(&path);
+            for path in [&path, &lock, &path.with_extension(PAGE_SUFFIX)] {
+                let _ = std::fs::remove_file(path);
+            }
             continue;
         }
         let text = private_files::read(&path, OwnerOnly::Writing);
@@ -168,12 +229,6 @@ fn open_consoles(folder: &Path) -> Vec<ConsoleListeners> {
     consoles
 }
 
-/// Returns the process id in the name of a file.
-fn process_of(name: &str) -> Option<u32> {
-    let (process, _) = name.strip_suffix(SUFFIX)?.split_once('-')?;
-    process.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn console_listeners_are_known_while_their_process_runs() {
+    fn console_listeners_are_known_while_their_lock_is_held() {
         let folder = tempfile::tempdir().unwrap();
         let user_dirs = UserDirs {
             config: Some(folder.path().join("config")),
@@ -198,15 +253,56 @@ mod tests {
         };
         let file = ListenerFile::write(&user_dirs, &listeners).unwrap();
         assert_eq!(open_consoles(&live), [listeners]);
-        // Files of processes that have ended, and others.
-        let ended = live.join(format!("{}-1{SUFFIX}", i32::MAX));
-        std::fs::write(&ended, "{}").unwrap();
+        // Files of consoles that have crashed, whatever their process ids are, and others.
+        let own = std::process::id();
+        let crashed = ["1-0.listen".to_owned(), format!("{own}-0.listen")];
+        for name in &crashed {
+            std::fs::write(live.join(name), "{}").unwrap();
+            for suffix in [LOCK_SUFFIX, PAGE_SUFFIX] {
+                std::fs::write(live.join(name).with_extension(suffix), "").unwrap();
+            }
+        }
         std::fs::write(live.join("other"), "{}").unwrap();
-        std::fs::write(live.join(format!("{}-2{SUFFIX}", std::process::id())), "x").unwrap();
+        // A process of another PID namespace, whose id does not exist here.
+        let elsewhere = live.join(format!("{}-2.{SUFFIX}", i32::MAX));
+        std::fs::write(&elsewhere, r#"{"addresses":["127.0.0.1:4101"],"hosts":[]}"#).unwrap();
+        let lock = ProcessLock::create(elsewhere.with_extension(LOCK_SUFFIX)).unwrap();
+        assert_eq!(open_consoles(&live).len(), 2);
+        for name in &crashed {
+            for suffix in [SUFFIX, LOCK_SUFFIX, PAGE_SUFFIX] {
+                let path = live.join(name).with_extension(suffix);
+                assert!(!path.exists(), "{}", path.display());
+            }
+        }
+        drop(lock);
         assert_eq!(open_consoles(&live).len(), 1);
-        assert!(!ended.exists());
         drop(file);
         assert_eq!(open_consoles(&live), []);
+    }
+
+    #[test]
+    fn console_link_page_is_private_and_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let user_dirs = UserDirs {
+            config: Some(folder.path().join("config")),
+            ..UserDirs::default()
+        };
+        let file = ListenerFile::write(&user_dirs, &ConsoleListeners::default()).unwrap();
+        let page = file
+            .write_link_page("http://127.0.0.1:1/x/#key=a\"><b>'&")
+            .unwrap();
+        let text = std::fs::read_to_string(page.path()).unwrap();
+        let escaped = "http://127.0.0.1:1/x/#key=a&quot;&gt;&lt;b&gt;&#39;&amp;\"";
+        assert_eq!(text.matches(escaped).count(), 2, "{text}");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let mode = std::fs::metadata(page.path()).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+        let path = page.path().to_owned();
+        drop(page);
+        assert!(!path.exists());
     }
 
     #[test]
@@ -223,6 +319,9 @@ mod tests {
             ("http://127.9.9.9:4100/", "127.9.9.9:4100", true),
             ("https://mimir.example.com/", "192.0.2.1:443", true),
             ("https://MIMIR.example.com:443/", "192.0.2.1:443", true),
+            ("https://mimir.example.com./", "192.0.2.1:443", true),
+            ("http://mimir.example.com:443/", "192.0.2.1:443", true),
+            ("https://x.mimir.example.com/", "192.0.2.1:443", false),
             ("http://localhost:4101/", "127.0.0.1:4101", false),
             ("http://192.0.2.1:4100/", "192.0.2.1:4100", false),
             ("https://mimir.example.com:444/", "192.0.2.1:444", false),

@@ -3,18 +3,17 @@
 //! Each console has a file in a folder beside the user's settings, and locks it while it runs. The lock ends with the
 //! process, so that a console that has crashed never looks open.
 
-use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mimir_core::ToolError;
-use mimir_core::files::{self, LinkPolicy};
 
 use crate::approval_store::user_state_path;
 use crate::cluster::ClusterMembership;
 use crate::file_error::file_error;
 use crate::private_files;
+use crate::process_lock::{ProcessLock, process_file_name};
 use crate::setup::HostSetup;
 use crate::user_dirs::UserDirs;
 use crate::workspace::WorkspaceFolder;
@@ -31,11 +30,7 @@ pub struct ConsoleFolder(PathBuf);
 
 /// A console of this process. Dropping it closes the console for other processes.
 #[derive(Debug)]
-pub struct OpenConsole {
-    path: PathBuf,
-    /// Locked while the console is open.
-    _lock: File,
-}
+pub struct OpenConsole(#[expect(dead_code, reason = "ends when it is dropped")] ProcessLock);
 
 impl ConsoleFolder {
     /// Returns the folder of a workspace. `None` on platforms without a folder for the user's settings.
@@ -64,7 +59,7 @@ impl ConsoleFolder {
             .filter_map(|entry| Some(entry.ok()?.path()));
         paths
             .filter(|path| path.extension().is_some_and(|end| end == SUFFIX))
-            .any(|path| match is_locked(&path) {
+            .any(|path| match ProcessLock::is_held(&path) {
                 Ok(true) => true,
                 Ok(false) => {
                     // Another reader may have removed it.
@@ -82,39 +77,9 @@ impl ConsoleFolder {
 impl OpenConsole {
     fn create(folder: &Path) -> io::Result<Self> {
         private_files::private_folder(folder)?;
-        let mut random = [0; 8];
-        getrandom::fill(&mut random).map_err(io::Error::other)?;
-        // Processes of containers may have the same id.
-        let random = u64::from_ne_bytes(random);
-        let name = format!("{}-{random:016x}", std::process::id());
+        let name = process_file_name()?;
         let path = folder.join(format!("{name}.{SUFFIX}"));
-        // Renamed once it is locked, so that no reader takes it for that of a console that has crashed.
-        let new_path = folder.join(format!("{name}.new"));
-        let lock = files::open_private(&new_path, OpenOptions::new().write(true))?;
-        lock.lock()?;
-        std::fs::rename(&new_path, &path)?;
-        Ok(Self { path, _lock: lock })
-    }
-}
-
-impl Drop for OpenConsole {
-    fn drop(&mut self) {
-        // If it stays, the next reader removes it.
-        let _ = std::fs::remove_file(&self.path);
-    }
-}
-
-/// Returns true if a process holds the lock of a file.
-fn is_locked(path: &Path) -> io::Result<bool> {
-    let file = match files::open(path, LinkPolicy::Refuse) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(error),
-    };
-    match file.try_lock_shared() {
-        Ok(()) => Ok(false),
-        Err(TryLockError::WouldBlock) => Ok(true),
-        Err(TryLockError::Error(error)) => Err(error),
+        ProcessLock::create(path).map(Self)
     }
 }
 

@@ -26,6 +26,7 @@ pub mod node_condition;
 pub mod packages;
 pub mod private_files;
 pub mod process_identity;
+mod process_lock;
 pub mod registries;
 pub mod secrets;
 pub mod servers;

@@ -2,6 +2,7 @@
 
 mod console;
 mod listener;
+mod login_recorder;
 mod metrics;
 mod replica;
 mod status;
@@ -10,6 +11,7 @@ mod token;
 
 pub use console::ServedConsole;
 pub use listener::{listen, listen_to_readers};
+pub use login_recorder::AuditedLogins;
 pub use metrics::server_metrics;
 pub use replica::{ServerReplica, connect_to_join, describe_node, restart_to_use};
 pub use status::{WorkerStatus, node_readiness, report_readiness};

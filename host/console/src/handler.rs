@@ -7,7 +7,6 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
-use futures::StreamExt as _;
 use http::header::CONTENT_DISPOSITION;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -17,6 +16,8 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::address::AddressCheck;
+use crate::exports::export_body;
+use crate::login_record::{ConsoleLoginKind, ConsoleLoginRecord, LoginClient};
 use crate::page::page_file;
 use crate::request::{ConsoleRequest, RecordFilter};
 use crate::response::{
@@ -28,9 +29,8 @@ use crate::server::{ConsoleResult, ConsoleServer, ListenerKind, milliseconds};
 use crate::sessions::{BrowserSession, SessionOwner};
 use crate::user::{ConsoleRole, ConsoleUser};
 
-/// Name of the session cookie. The prefix keeps other hosts of the domain from setting it.
+/// Name of the session cookie, after a prefix.
 const COOKIE: &str = "mimir_console";
-const SECURE_COOKIE: &str = "__Host-mimir_console";
 
 /// A listener of the console.
 pub(crate) struct ConsoleListener {
@@ -39,6 +39,8 @@ pub(crate) struct ConsoleListener {
     check: AddressCheck,
     /// Path at which the console begins, with a slash at both ends.
     pub(crate) base: String,
+    /// That path as browsers see it. A reverse proxy may have removed its beginning.
+    pub(crate) public_base: String,
     /// True if browsers reach this listener over https.
     pub(crate) is_secure: bool,
 }
@@ -56,6 +58,7 @@ impl ConsoleListener {
         kind: ListenerKind,
         check: AddressCheck,
         base: String,
+        public_base: String,
         is_secure: bool,
     ) -> Self {
         Self {
@@ -63,6 +66,7 @@ impl ConsoleListener {
             kind,
             check,
             base,
+            public_base,
             is_secure,
         }
     }
@@ -79,7 +83,7 @@ impl ConsoleListener {
         let path = parts.uri.path();
         let Some(rest) = path.strip_prefix(self.base.as_str()) else {
             // The page's addresses are relative to its folder.
-            return redirect_response(&self.base).ok_or_else(ConsoleRequestError::not_found);
+            return redirect_response(&self.public_base).ok_or_else(ConsoleRequestError::not_found);
         };
         if let Some(api) = rest.strip_prefix("api/") {
             return self.answer_api(api, parts, body).await;
@@ -101,10 +105,10 @@ impl ConsoleListener {
             _ => self.check.check_reader(&parts.headers)?,
         }
         if let ApiRoute::Login = route {
-            return self.log_in(&parts.headers, body).await;
+            return self.log_in(parts, body).await;
         }
         let sessions = &self.server.0.sessions;
-        let session = sessions.find(self.cookie_name(), &parts.headers);
+        let session = sessions.find(&self.cookie_name(), &parts.headers);
         let session = session.filter(|session| self.serves(&session.owner));
         let session = session.ok_or_else(|| self.login_required())?;
         if !session.take_request() {
@@ -112,21 +116,21 @@ impl ConsoleListener {
                 "this page sends too many requests: wait a second",
             ));
         }
-        let user = self.user_of(&session).ok_or_else(|| {
+        let user = self.user_of(&session.owner).ok_or_else(|| {
             ConsoleRequestError::forbidden("your account has no role at this console any more")
         })?;
         match route {
             // Answered above.
             ApiRoute::Login => Err(ConsoleRequestError::not_found()),
             ApiRoute::Logout => {
-                sessions.end(self.cookie_name(), &parts.headers);
+                sessions.end(&self.cookie_name(), &parts.headers);
                 let mut response = empty_response(StatusCode::NO_CONTENT);
                 add_cookie(&mut response, &self.cookie("", 0));
                 Ok(response)
             }
             ApiRoute::Events => self.open_events(session, &parts.headers),
-            ApiRoute::Pair => self.pair(&user),
-            ApiRoute::Export(filter) => Ok(self.export(*filter)),
+            ApiRoute::Pair => self.pair(&user, parts),
+            ApiRoute::Export(filter) => self.export(&session.owner, *filter),
             ApiRoute::Backend(route) => {
                 let body = match parts.method {
                     Method::POST => self.read_body(body).await?,
@@ -139,7 +143,7 @@ impl ConsoleListener {
     }
 
     /// Begins a session with the secret of a one-time link.
-    async fn log_in(&self, headers: &HeaderMap, body: Body) -> ConsoleResult {
+    async fn log_in(&self, parts: &Parts, body: Body) -> ConsoleResult {
         let shared = &self.server.0;
         if !shared.logins.lock().take() {
             return Err(ConsoleRequestError::too_many(
@@ -154,13 +158,30 @@ impl ConsoleListener {
             .sessions
             .use_link(&login.key, |owner| self.serves(owner))
             .map_err(|error| ConsoleRequestError::of_backend(&error, false))?;
+        let (kind, owner) = match self.kind {
+            ListenerKind::Lan => (ConsoleLoginKind::Pairing, SessionOwner::Paired),
+            _ => (ConsoleLoginKind::Link, SessionOwner::Local),
+        };
+        let user = secret.as_ref().and_then(|_| self.user_of(&owner));
+        self.server.record_login(ConsoleLoginRecord {
+            outcome: user
+                .as_ref()
+                .map(|user| user.role)
+                .ok_or(ToolErrorCode::PermissionDenied),
+            name: user.map(|user| user.name),
+            kind,
+            client: LoginClient::of_request(parts),
+        });
         let secret = secret.ok_or_else(|| {
             ConsoleRequestError::login_required(
                 "this link was used or has expired: get a new one where mimir runs",
                 None,
             )
         })?;
-        shared.sessions.end(self.cookie_name(), headers);
+        if owner == SessionOwner::Local {
+            shared.local_logins.send_modify(|count| *count += 1);
+        }
+        shared.sessions.end(&self.cookie_name(), &parts.headers);
         let mut response = empty_response(StatusCode::NO_CONTENT);
         add_cookie(&mut response, &self.session_cookie(&secret));
         Ok(response)
@@ -179,7 +200,7 @@ impl ConsoleListener {
         Ok(content_response("text/event-stream", body))
     }
 
-    fn pair(&self, user: &ConsoleUser) -> ConsoleResult {
+    fn pair(&self, user: &ConsoleUser, parts: &Parts) -> ConsoleResult {
         if !user.local || user.role < ConsoleRole::Admin {
             return Err(ConsoleRequestError::forbidden(
                 "devices are paired at the machine on which mimir runs",
@@ -189,6 +210,12 @@ impl ConsoleListener {
             .server
             .pairing_link()
             .map_err(|error| ConsoleRequestError::of_backend(&error, false))?;
+        self.server.record_login(ConsoleLoginRecord {
+            name: Some(user.name.clone()),
+            kind: ConsoleLoginKind::PairingCode,
+            outcome: Ok(user.role),
+            client: LoginClient::of_request(parts),
+        });
         let rows = code.rows().iter();
         let rows: Vec<Vec<u8>> = rows
             .map(|row| row.iter().map(|dark| u8::from(*dark)).collect())
@@ -199,13 +226,16 @@ impl ConsoleListener {
         ))
     }
 
-    fn export(&self, filter: RecordFilter) -> Response {
-        let lines = self.server.0.backend.export_record(filter);
-        let lines = lines.map(|line| line.map(|line| Bytes::from(line + "\n")));
-        let mut response = content_response("application/x-ndjson", Body::from_stream(lines));
+    fn export(&self, owner: &SessionOwner, filter: RecordFilter) -> ConsoleResult {
+        let shared = &self.server.0;
+        let limits = &shared.options.limits;
+        let permit = shared.exports.begin(owner.key(), limits)?;
+        let lines = shared.backend.export_record(filter);
+        let body = export_body(lines, permit, limits.export_stalled);
+        let mut response = content_response("application/x-ndjson", body);
         let name = HeaderValue::from_static("attachment; filename=\"mimir-record.ndjson\"");
         response.headers_mut().insert(CONTENT_DISPOSITION, name);
-        response
+        Ok(response)
     }
 
     async fn answer_with_backend(
@@ -256,6 +286,8 @@ impl ConsoleListener {
             ("user", json!(user.name)),
             ("role", json!(user.role)),
             ("local", json!(user.local)),
+            // True if devices of the local network can be paired.
+            ("lan", json!(self.server.0.lan.get().is_some())),
             ("now", json!(milliseconds(SystemTime::now()))),
         ];
         fields
@@ -314,10 +346,10 @@ impl ConsoleListener {
         )
     }
 
-    fn user_of(&self, session: &BrowserSession) -> Option<ConsoleUser> {
-        let role = role_of(&self.server, &session.owner)?;
+    fn user_of(&self, owner: &SessionOwner) -> Option<ConsoleUser> {
+        let role = role_of(&self.server, owner)?;
         let user = &self.server.0.options.user;
-        let (name, local) = match &session.owner {
+        let (name, local) = match owner {
             SessionOwner::Local => (user.clone(), true),
             SessionOwner::Paired => (format!("{user} (paired device)"), false),
             SessionOwner::Person(person) => (person.name().to_owned(), false),
@@ -325,12 +357,34 @@ impl ConsoleListener {
         Some(ConsoleUser { name, role, local })
     }
 
-    fn cookie_name(&self) -> &'static str {
-        if self.is_secure {
-            SECURE_COOKIE
-        } else {
-            COOKIE
+    fn cookie_name(&self) -> String {
+        format!("{}{COOKIE}", self.cookie_prefix())
+    }
+
+    /// Returns the beginning of the names of cookies. It keeps other hosts of the domain, or plain connections, from
+    /// setting them.
+    pub(crate) fn cookie_prefix(&self) -> &'static str {
+        match self.is_secure {
+            true if self.has_own_host() => "__Host-",
+            true => "__Secure-",
+            false => "",
         }
+    }
+
+    /// Returns the attributes of cookies that say where they are sent.
+    pub(crate) fn cookie_scope(&self) -> String {
+        // `__Host-` needs the path of all.
+        let path = match self.is_secure && self.has_own_host() {
+            true => "/",
+            false => &self.public_base,
+        };
+        let secure = if self.is_secure { "; Secure" } else { "" };
+        format!("Path={path}{secure}")
+    }
+
+    /// Returns false if the host also has other servers, at other paths. They must not get the cookies.
+    fn has_own_host(&self) -> bool {
+        self.public_base == self.base
     }
 
     /// Returns the cookie of a new session.
@@ -339,15 +393,8 @@ impl ConsoleListener {
     }
 
     fn cookie(&self, secret: &str, seconds: u64) -> String {
-        let name = self.cookie_name();
-        // `__Host-` needs the path of all.
-        let (path, secure) = match self.is_secure {
-            true => ("/", "; Secure"),
-            false => (self.base.as_str(), ""),
-        };
-        format!(
-            "{name}={secret}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"
-        )
+        let (name, scope) = (self.cookie_name(), self.cookie_scope());
+        format!("{name}={secret}; {scope}; Max-Age={seconds}; HttpOnly; SameSite=Strict")
     }
 }
 

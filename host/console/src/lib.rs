@@ -6,10 +6,12 @@
 mod address;
 mod backend;
 mod event;
+mod exports;
 mod handler;
 mod limits;
 mod login;
 mod login_pages;
+mod login_record;
 mod page;
 mod pairing;
 mod plain_text;
@@ -26,6 +28,7 @@ pub use backend::ConsoleBackend;
 pub use event::{ConsoleEvent, ConsoleEventKind, ConsoleEvents};
 pub use limits::ConsoleLimits;
 pub use login::{BrowserLogin, ConsolePerson, StartedLogin};
+pub use login_record::{ConsoleLoginKind, ConsoleLoginRecord, LoginClient, LoginRecorder};
 pub use pairing::QrMatrix;
 pub use request::{
     ConsoleRequest, PolicyChange, PolicyEdit, PolicyEditFile, QuestionAnswer, QuestionAnswerKind,

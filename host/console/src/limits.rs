@@ -21,6 +21,14 @@ pub struct ConsoleLimits {
     pub streams: usize,
     /// Maximum number of event streams of one session.
     pub session_streams: usize,
+    /// Maximum number of exports of the record at the same time.
+    pub exports: usize,
+    /// Maximum number of exports of one person.
+    pub user_exports: usize,
+    /// Time after which an export ends if its client reads nothing.
+    pub export_stalled: Duration,
+    /// Refused logins per second that are recorded.
+    pub recorded_refusals_per_second: u32,
     /// Maximum number of requests that the backend handles at the same time.
     pub concurrent: usize,
     /// Maximum time for a request, including its body.
@@ -54,6 +62,10 @@ impl Default for ConsoleLimits {
             links: 16,
             streams: 16,
             session_streams: 8,
+            exports: 8,
+            user_exports: 2,
+            export_stalled: Duration::from_secs(30),
+            recorded_refusals_per_second: 1,
             concurrent: 16,
             request_time: Duration::from_secs(60),
             link_lifetime: Duration::from_secs(10 * 60),
@@ -75,6 +87,7 @@ impl ConsoleLimits {
             sessions: 1024,
             logins_per_second: 50,
             streams: 256,
+            exports: 48,
             concurrent: 64,
             idle: Duration::from_secs(8 * 60 * 60),
             lifetime: Duration::from_secs(12 * 60 * 60),

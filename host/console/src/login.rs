@@ -32,9 +32,6 @@ pub trait BrowserLogin: Send + Sync + 'static {
 
     /// Returns the role of a person by the settings of now. `None` if they have none.
     fn role_of(&self, person: &ConsolePerson) -> Option<ConsoleRole>;
-
-    /// Receives the end of each login, for the audit log: the person, and their role.
-    fn record(&self, _: Result<(&ConsolePerson, Option<ConsoleRole>), &ToolError>) {}
 }
 
 /// A login that waits for its callback.

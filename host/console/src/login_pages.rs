@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
-use mimir_core::ToolError;
+use mimir_core::{ToolError, ToolErrorCode};
 use parking_lot::Mutex;
 use subtle::ConstantTimeEq as _;
 use tokio::time::Instant;
 
 use crate::handler::ConsoleListener;
 use crate::login::{BrowserLogin, StartedLogin};
+use crate::login_record::{ConsoleLoginKind, ConsoleLoginRecord, LoginClient};
 use crate::response::{ConsoleRequestError, add_cookie, redirect_response, text_response};
 use crate::server::ConsoleResult;
 use crate::sessions::{SessionOwner, cookie_values, random_secret};
@@ -46,18 +47,15 @@ impl ConsoleListener {
             ));
         }
         if page == "login" {
-            self.begin_login(&**login).await
+            self.begin_login(&**login, parts).await
         } else {
             self.complete_login(&**login, parts).await
         }
     }
 
-    async fn begin_login(&self, login: &dyn BrowserLogin) -> ConsoleResult {
-        let redirect = self.server.callback_url(&self.base);
-        let failed = |error: ToolError| {
-            login.record(Err(&error));
-            ConsoleRequestError::of_backend(&error, false)
-        };
+    async fn begin_login(&self, login: &dyn BrowserLogin, parts: &Parts) -> ConsoleResult {
+        let redirect = self.server.callback_url(&self.public_base);
+        let failed = |error: ToolError| self.failed_login(&error, parts);
         let started = login.begin(&redirect).await.map_err(failed)?;
         let browser = random_secret().map_err(failed)?;
         let name = self.step_cookie(started.state());
@@ -66,13 +64,11 @@ impl ConsoleListener {
                 "the login page of the identity provider has an invalid URL",
             )
         })?;
-        let secure = if self.is_secure { "; Secure" } else { "" };
-        let path = if self.is_secure { "/" } else { &self.base };
         let seconds = LIFETIME.as_secs();
+        let scope = self.cookie_scope();
         // Lax, because the callback is a navigation from another site.
-        let cookie = format!(
-            "{name}={browser}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
-        );
+        let cookie =
+            format!("{name}={browser}; {scope}; Max-Age={seconds}; HttpOnly; SameSite=Lax");
         add_cookie(&mut response, &cookie);
         self.server.0.login_steps.add(started, browser);
         Ok(response)
@@ -90,12 +86,15 @@ impl ConsoleListener {
         let started = shared.login_steps.take(&state, &name, &parts.headers);
         let started = started.ok_or_else(not_valid)?;
         let callback = parts.uri.path_and_query().map_or("", |both| both.as_str());
-        let person = started.finish(callback.to_owned()).await.map_err(|error| {
-            login.record(Err(&error));
-            ConsoleRequestError::of_backend(&error, false)
-        })?;
+        let person = started.finish(callback.to_owned()).await;
+        let person = person.map_err(|error| self.failed_login(&error, parts))?;
         let role = login.role_of(&person);
-        login.record(Ok((&person, role)));
+        self.server.record_login(ConsoleLoginRecord {
+            name: Some(person.name().to_owned()),
+            kind: ConsoleLoginKind::Provider,
+            outcome: role.ok_or(ToolErrorCode::PermissionDenied),
+            client: LoginClient::of_request(parts),
+        });
         if role.is_none() {
             return Ok(text_response(
                 StatusCode::FORBIDDEN,
@@ -105,14 +104,25 @@ impl ConsoleListener {
         let secret = shared.sessions.begin(SessionOwner::Person(person));
         let secret = secret.map_err(|error| ConsoleRequestError::of_backend(&error, false))?;
         let mut response =
-            redirect_response(&self.base).ok_or_else(ConsoleRequestError::not_found)?;
+            redirect_response(&self.public_base).ok_or_else(ConsoleRequestError::not_found)?;
         add_cookie(&mut response, &self.session_cookie(&secret));
         Ok(response)
     }
 
+    /// Records a login that has failed, and returns the response.
+    fn failed_login(&self, error: &ToolError, parts: &Parts) -> ConsoleRequestError {
+        self.server.record_login(ConsoleLoginRecord {
+            name: None,
+            kind: ConsoleLoginKind::Provider,
+            outcome: Err(error.code),
+            client: LoginClient::of_request(parts),
+        });
+        ConsoleRequestError::of_backend(error, false)
+    }
+
     /// Returns the name of the cookie of a step, so that several logins in one browser do not interfere.
     fn step_cookie(&self, state: &str) -> String {
-        let prefix = if self.is_secure { "__Host-" } else { "" };
+        let prefix = self.cookie_prefix();
         let is_plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         let start: String = state.chars().filter(is_plain).take(16).collect();
         format!("{prefix}mimir_console_login_{start}")

@@ -10,14 +10,16 @@ use axum::response::Response;
 use http::StatusCode;
 use mimir_core::ToolError;
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use crate::address::AddressCheck;
 use crate::backend::ConsoleBackend;
+use crate::exports::RunningExports;
 use crate::handler::ConsoleListener;
 use crate::limits::ConsoleLimits;
 use crate::login::BrowserLogin;
 use crate::login_pages::LoginSteps;
+use crate::login_record::{ConsoleLoginRecord, LoginRecorder};
 use crate::pairing::QrMatrix;
 use crate::rate::RequestBudget;
 use crate::response::text_response;
@@ -34,6 +36,8 @@ pub struct ConsoleOptions {
     pub base: String,
     /// Login of other people. Without it, only one-time links begin sessions.
     pub login: Option<Arc<dyn BrowserLogin>>,
+    /// Record of the logins.
+    pub recorder: Option<Arc<dyn LoginRecorder>>,
     /// Limits.
     pub limits: ConsoleLimits,
 }
@@ -50,10 +54,14 @@ pub(crate) struct SharedConsole {
     pub(crate) logins: Mutex<RequestBudget>,
     pub(crate) login_steps: LoginSteps,
     pub(crate) concurrent: Semaphore,
+    pub(crate) exports: Arc<RunningExports>,
+    /// Number of sessions that one-time links on this machine have begun.
+    pub(crate) local_logins: watch::Sender<u64>,
+    recorded_refusals: Mutex<RequestBudget>,
     /// Page for one-time links on this machine, that for paired devices, and the origin for people who log in.
     local: OnceLock<String>,
     origin: OnceLock<String>,
-    lan: OnceLock<String>,
+    pub(crate) lan: OnceLock<String>,
 }
 
 /// A link that begins one session, for a short time.
@@ -81,6 +89,8 @@ pub(crate) enum ListenerKind {
 pub struct TeamAddress {
     /// Origin that browsers show, such as `https://mimir.example.com`.
     pub origin: String,
+    /// Path that a reverse proxy removes from the requests, such as `/mimir`. Empty if it removes nothing.
+    pub prefix: String,
     /// Further names that a reverse proxy may send as `Host`.
     pub names: Vec<String>,
 }
@@ -101,6 +111,12 @@ impl ConsoleServer {
             )),
             login_steps: LoginSteps::default(),
             concurrent: Semaphore::new(limits.concurrent),
+            exports: Arc::default(),
+            local_logins: watch::Sender::new(0),
+            recorded_refusals: Mutex::new(RequestBudget::new(
+                limits.recorded_refusals_per_second,
+                limits.recorded_refusals_per_second.saturating_mul(20),
+            )),
             backend,
             options,
             local: OnceLock::new(),
@@ -114,7 +130,7 @@ impl ConsoleServer {
         let base = self.secret_base()?;
         let _ = self.0.local.set(format!("http://{address}{base}"));
         let check = AddressCheck::loopback(address.port());
-        Ok(self.router(ListenerKind::Local, check, base, false))
+        Ok(self.router(ListenerKind::Local, check, base.clone(), base, false))
     }
 
     /// Returns the routes for a listener on an address of the local network, and lets people pair devices. Called once.
@@ -122,7 +138,7 @@ impl ConsoleServer {
         let base = self.secret_base()?;
         let _ = self.0.lan.set(format!("http://{address}{base}"));
         let check = AddressCheck::address(address);
-        Ok(self.router(ListenerKind::Lan, check, base, false))
+        Ok(self.router(ListenerKind::Lan, check, base.clone(), base, false))
     }
 
     /// Returns the routes for people who log in.
@@ -132,7 +148,8 @@ impl ConsoleServer {
         let base = self.0.options.base.clone();
         let origin = address.origin.trim_end_matches('/').to_owned();
         let _ = self.0.origin.set(origin);
-        self.router(ListenerKind::Team, check, base, is_secure)
+        let public_base = format!("{}{base}", address.prefix);
+        self.router(ListenerKind::Team, check, base, public_base, is_secure)
     }
 
     /// Returns the response for addresses outside of the console, for a listener that has nothing else.
@@ -155,6 +172,22 @@ impl ConsoleServer {
         let link = self.link(&self.0.lan, SessionOwner::Paired)?;
         let code = QrMatrix::new(&link.url)?;
         Ok((link, code))
+    }
+
+    /// Returns a future that ends when a one-time link on this machine is used, from now on.
+    pub fn next_local_login(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut logins = self.0.local_logins.subscribe();
+        async move {
+            let _ = logins.changed().await;
+        }
+    }
+
+    /// Records a login. Of refused attempts, which anyone can make, only some.
+    pub(crate) fn record_login(&self, login: ConsoleLoginRecord) {
+        let is_recorded = login.outcome.is_ok() || self.0.recorded_refusals.lock().take();
+        if let Some(recorder) = self.0.options.recorder.as_ref().filter(|_| is_recorded) {
+            recorder.record(&login);
+        }
     }
 
     /// Ends all sessions and event streams.
@@ -196,6 +229,7 @@ impl ConsoleServer {
         kind: ListenerKind,
         check: AddressCheck,
         base: String,
+        public_base: String,
         is_secure: bool,
     ) -> Router {
         let listener = Arc::new(ConsoleListener::new(
@@ -203,6 +237,7 @@ impl ConsoleServer {
             kind,
             check,
             base.clone(),
+            public_base,
             is_secure,
         ));
         let handle = move |request: Request| {

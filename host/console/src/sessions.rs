@@ -35,6 +35,16 @@ pub(crate) enum SessionOwner {
     Person(ConsolePerson),
 }
 
+impl SessionOwner {
+    /// Returns a text that differs between owners.
+    pub(crate) fn key(&self) -> &str {
+        match self {
+            SessionOwner::Local | SessionOwner::Paired => "",
+            SessionOwner::Person(person) => &person.subject,
+        }
+    }
+}
+
 /// The sessions and links of a console.
 pub(crate) struct SessionStore {
     limits: ConsoleLimits,

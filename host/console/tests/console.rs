@@ -9,8 +9,8 @@ use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use mimir_console::{
     BrowserLogin, ConsoleBackend, ConsoleEvent, ConsoleEventKind, ConsoleEvents, ConsoleLimits,
-    ConsoleOptions, ConsolePerson, ConsoleRequest, ConsoleRole, ConsoleServer, ConsoleUser,
-    RecordFilter, StartedLogin, TeamAddress,
+    ConsoleLoginRecord, ConsoleOptions, ConsolePerson, ConsoleRequest, ConsoleRole, ConsoleServer,
+    ConsoleUser, LoginRecorder, RecordFilter, StartedLogin, TeamAddress,
 };
 use mimir_core::{BoxFuture, ToolError};
 use parking_lot::Mutex;
@@ -58,7 +58,10 @@ impl ConsoleBackend for RecordingBackend {
         })
     }
 
-    fn export_record(&self, _: RecordFilter) -> BoxStream<'static, Result<String, ToolError>> {
+    fn export_record(&self, filter: RecordFilter) -> BoxStream<'static, Result<String, ToolError>> {
+        if filter.text.as_deref() == Some("endless") {
+            return futures::stream::repeat_with(|| Ok("x".repeat(10_000))).boxed();
+        }
         futures::stream::iter([Ok("{\"a\":1}".to_owned()), Ok("{\"b\":2}".to_owned())]).boxed()
     }
 
@@ -69,10 +72,32 @@ impl ConsoleBackend for RecordingBackend {
     }
 }
 
+/// The logins that a console has recorded.
+#[derive(Default)]
+pub struct RecordedLogins(Mutex<Vec<ConsoleLoginRecord>>);
+
+impl LoginRecorder for RecordedLogins {
+    fn record(&self, login: &ConsoleLoginRecord) {
+        self.0.lock().push(login.clone());
+    }
+}
+
+impl RecordedLogins {
+    /// Returns the texts of the records, each after the name of the person, and forgets them.
+    pub fn take(&self) -> Vec<String> {
+        let logins = std::mem::take(&mut *self.0.lock());
+        let describe = |login: &ConsoleLoginRecord| {
+            format!("{}: {login}", login.name.as_deref().unwrap_or("?"))
+        };
+        logins.iter().map(describe).collect()
+    }
+}
+
 /// A console that listens.
 pub struct TestConsole {
     pub server: ConsoleServer,
     pub backend: Arc<RecordingBackend>,
+    pub logins: Arc<RecordedLogins>,
     pub local: SocketAddr,
     events: mpsc::UnboundedSender<ConsoleEvent>,
 }
@@ -87,6 +112,17 @@ impl TestConsole {
         change: impl FnOnce(&mut ConsoleLimits),
         login: Option<Arc<dyn BrowserLogin>>,
     ) -> Self {
+        Self::start_behind("http", "", change, login).await
+    }
+
+    /// Starts a console behind a reverse proxy, which has another scheme and removes a prefix.
+    pub async fn start_behind(
+        scheme: &str,
+        prefix: &str,
+        change: impl FnOnce(&mut ConsoleLimits),
+        login: Option<Arc<dyn BrowserLogin>>,
+    ) -> Self {
+        let logins = Arc::new(RecordedLogins::default());
         let (events, receiver) = mpsc::unbounded_channel();
         let backend = Arc::new(RecordingBackend {
             seen: Mutex::default(),
@@ -101,6 +137,7 @@ impl TestConsole {
             user: "ann".to_owned(),
             base: if is_team { "/console/" } else { "/" }.to_owned(),
             login,
+            recorder: Some(Arc::clone(&logins) as _),
             limits,
         };
         let server = ConsoleServer::new(Arc::clone(&backend) as _, options).unwrap();
@@ -108,7 +145,8 @@ impl TestConsole {
         let local = listener.local_addr().unwrap();
         let router = if is_team {
             server.team_router(&TeamAddress {
-                origin: format!("http://{local}"),
+                origin: format!("{scheme}://{local}"),
+                prefix: prefix.to_owned(),
                 names: Vec::new(),
             })
         } else {
@@ -118,6 +156,7 @@ impl TestConsole {
         Self {
             server,
             backend,
+            logins,
             local,
             events,
         }
@@ -151,7 +190,8 @@ impl TestConsole {
 }
 
 fn serve(listener: TcpListener, router: Router) {
-    tokio::spawn(async move { axum::serve(listener, router).await });
+    let service = router.into_make_service_with_connect_info::<SocketAddr>();
+    tokio::spawn(async move { axum::serve(listener, service).await });
 }
 
 /// Splits a link into its base path and its key.

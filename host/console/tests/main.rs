@@ -8,5 +8,6 @@
 mod attacks;
 mod client;
 mod console;
+mod logins;
 mod roles;
 mod streams;

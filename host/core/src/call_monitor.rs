@@ -29,6 +29,12 @@ pub trait CallMonitor: Send + Sync {
     /// Returns true if a console watches. Called for each call, so it must cost no more than an atomic load.
     fn is_watched(&self) -> bool;
 
+    /// Returns true if a call that has just arrived should be reported. A monitor that cannot keep up returns false, and
+    /// counts the call, so that calls take no time for reports that would be dropped.
+    fn takes_call(&self) -> bool {
+        self.is_watched()
+    }
+
     /// Receives a report. Must not block. Reports that cannot be handled are dropped: they never fail a call.
     fn report(&self, report: CallReport);
 }

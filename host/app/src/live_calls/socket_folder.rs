@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use mimir_core::platform;
 
 use crate::private_files;
+use crate::process_lock::process_file_name;
 use crate::user_dirs::UserDirs;
 
 /// Name of the folder.
@@ -60,14 +61,12 @@ impl SocketFolder {
         })
     }
 
-    /// Connects to a socket. Removes it if its process has ended.
+    /// Connects to a socket. Removes it if no process listens any more.
     pub(super) fn connect(&self, name: &str) -> io::Result<UnixStream> {
         let connected = self.with_short_path(name, connect);
-        if connected.is_err()
-            && let Some(process) = process_of(name)
-            && !platform::process_may_run(process)
-        {
-            let _ = std::fs::remove_file(self.0.join(name));
+        let is_refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+        if connected.as_ref().is_err_and(is_refused) && has_ended(name) {
+            self.remove(name);
         }
         let stream = connected?;
         check_peer(&stream)?;
@@ -85,16 +84,14 @@ impl SocketFolder {
         }
         // Removes the sockets of consoles that have crashed.
         for name in self.sockets() {
-            if process_of(&name).is_some_and(|process| !platform::process_may_run(process)) {
-                let _ = std::fs::remove_file(self.0.join(&name));
-            }
+            let _ = self.connect(&name);
         }
-        let mut random = [0; 8];
-        getrandom::fill(&mut random).map_err(io::Error::other)?;
-        let process = std::process::id();
-        let random = u64::from_ne_bytes(random);
-        let name = format!("{process}-{random:016x}{SUFFIX}");
-        let listener = self.with_short_path(&name, |path| UnixListener::bind(path))?;
+        let name = process_file_name()?;
+        let new_name = format!("{name}.new");
+        let name = format!("{name}{SUFFIX}");
+        let listener = self.with_short_path(&new_name, |path| UnixListener::bind(path))?;
+        // Named once it listens, so that no reader takes it for that of a console that has crashed.
+        std::fs::rename(self.0.join(&new_name), self.0.join(&name))?;
         Ok((name, listener))
     }
 
@@ -153,6 +150,15 @@ fn process_of(name: &str) -> Option<u32> {
     let (process, random) = name.strip_suffix(SUFFIX)?.split_once('-')?;
     let is_random = random.len() == 16 && random.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_random.then(|| process.parse().ok()).flatten()
+}
+
+/// Returns true if no process listens at a socket that has refused a connection.
+///
+/// On Linux nothing else causes that, and the process id means nothing if the process ran in another container. Elsewhere
+/// too many waiting connections cause it, too.
+fn has_ended(name: &str) -> bool {
+    cfg!(target_os = "linux")
+        || process_of(name).is_some_and(|process| !platform::process_may_run(process))
 }
 
 /// Fails if the process at the other end belongs to another user.

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, IsTerminal as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anstyle::AnsiColor;
 use mimir_console::{ConsoleLimits, ConsoleOptions, ConsoleServer, OneTimeLink, QrMatrix};
@@ -17,9 +17,9 @@ use crate::commands::interrupt::InterruptListener;
 use crate::console::WorkspaceConsole;
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::{FAINT, STRONG, note, stderr_queue, styled, warn};
-use crate::serve::listen_to_readers;
-use crate::terminal::browser;
-use mimir::console_listeners::{ConsoleListeners, ListenerFile};
+use crate::serve::{AuditedLogins, listen_to_readers};
+use crate::terminal::browser::BrowserProgram;
+use mimir::console_listeners::{ConsoleListeners, LinkPage, ListenerFile};
 use mimir::live_calls::{LiveCallHub, LiveConsole};
 use mimir::process_identity::user_name;
 use mimir::setup::HostSetup;
@@ -50,6 +50,7 @@ pub async fn run(globals: &GlobalOptions, args: ConsoleCommandArgs) -> CommandRe
             user: user_name(),
             base: "/".to_owned(),
             login: None,
+            recorder: Some(Arc::new(AuditedLogins::new(&setup))),
             limits: ConsoleLimits::default(),
         },
     )?;
@@ -67,7 +68,7 @@ pub async fn run(globals: &GlobalOptions, args: ConsoleCommandArgs) -> CommandRe
         (Some(listener), Some(address)) => Some((listener, server.lan_router(*address)?)),
         _ => None,
     };
-    let _file = ListenerFile::write(
+    let file = ListenerFile::write(
         &setup.user_dirs,
         &ConsoleListeners {
             addresses,
@@ -75,7 +76,20 @@ pub async fn run(globals: &GlobalOptions, args: ConsoleCommandArgs) -> CommandRe
         },
     )?;
     let has_lan = lan.is_some();
-    announce(globals, &args, &server, has_lan)?;
+    let login = server.next_local_login();
+    let link = announce(globals, &server, has_lan)?;
+    let link_lifetime = link.expires_at.duration_since(SystemTime::now());
+    let link_lifetime = link_lifetime.unwrap_or_default();
+    let opened = match args.no_open || globals.json {
+        true => None,
+        false => open_in_browser(&file, &link),
+    };
+    let remove_page = async {
+        // The link is worth nothing any more once a browser has used it, or has not used it for long.
+        let _ = tokio::time::timeout(link_lifetime, login).await;
+        drop(opened);
+        std::future::pending::<()>().await;
+    };
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let wait_for_stop = || {
         let mut stopped = stopped.clone();
@@ -110,6 +124,7 @@ pub async fn run(globals: &GlobalOptions, args: ConsoleCommandArgs) -> CommandRe
     tokio::select! {
         ((), ()) = async { tokio::join!(serve_local, serve_lan) } => {}
         () = print_further_links(&server, has_lan) => {}
+        () = remove_page => {}
         signal = ended => exit = signal,
     }
     drop(live);
@@ -120,13 +135,12 @@ pub async fn run(globals: &GlobalOptions, args: ConsoleCommandArgs) -> CommandRe
     })
 }
 
-/// Prints the links, and opens the first one in a browser.
+/// Prints the links. Returns the one for this machine.
 fn announce(
     globals: &GlobalOptions,
-    args: &ConsoleCommandArgs,
     server: &ConsoleServer,
     has_lan: bool,
-) -> CommandResult<()> {
+) -> CommandResult<OneTimeLink> {
     let link = server.local_link()?;
     let pairing = has_lan.then(|| server.pairing_link()).transpose()?;
     if globals.json {
@@ -134,7 +148,8 @@ fn announce(
             "url": link.url,
             "pairingUrl": pairing.as_ref().map(|(link, _)| &link.url),
         });
-        return globals.printer().print_json(&value);
+        globals.printer().print_json(&value)?;
+        return Ok(link);
     }
     note("This page shows what your agents do, and takes your answers:");
     note("");
@@ -149,10 +164,26 @@ fn announce(
         "The link works once, for 10 minutes. Enter prints a new one; Ctrl-C ends the console."
     };
     note(styled(FAINT, further));
-    if !args.no_open {
-        browser::open(None, &link.url);
+    Ok(link)
+}
+
+/// Opens a link in a browser, if there is one. Returns the page that the browser opens, which is removed when it is
+/// dropped.
+fn open_in_browser(file: &ListenerFile, link: &OneTimeLink) -> Option<LinkPage> {
+    let browser = BrowserProgram::find(None)?;
+    match file.write_link_page(&link.url) {
+        Ok(page) => {
+            browser.open_file(page.path());
+            Some(page)
+        }
+        Err(error) => {
+            warn(format_args!(
+                "open the link yourself: {}",
+                mimir_core::text::visible(&error.message)
+            ));
+            None
+        }
     }
-    Ok(())
 }
 
 fn print_pairing(link: &OneTimeLink, code: &QrMatrix) {

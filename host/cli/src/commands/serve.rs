@@ -203,7 +203,7 @@ async fn http(
     let mut router = axum::Router::new().fallback_service(http.clone());
     if let Some(console) = &console {
         router = console.add_to(router);
-        console.announce(identity.as_ref().map(|identity| identity.resource.as_str()));
+        console.announce();
     }
     let exit = Mutex::new(ExitReason::Done);
     let (stopped, is_stopped) = tokio::sync::oneshot::channel::<()>();

@@ -1,6 +1,5 @@
 //! Open questions, and answers to them.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -10,112 +9,16 @@ use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::redact::Redactor;
 use mimir_core::text::{prefix, visible};
 use mimir_core::{PolicyLayer, Tool, ToolError, ToolErrorCode};
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use mimir::cluster::state_error;
 use mimir::shared_questions::{GivenAnswer, QuestionStore, SharedQuestion};
-use mimir::undo::{CallPreview, PreviewedCall};
 
-use super::undo::diff_value;
+use super::previews::PreviewCache;
 use super::workspace::LoadedWorkspace;
 
 /// Maximum length of a reason in characters.
 const REASON_MAX: usize = 300;
-
-/// Maximum number of previews that are kept.
-const PREVIEWS_MAX: usize = 200;
-
-/// The previews of open questions, by the id of the question.
-#[derive(Default)]
-pub struct PreviewCache {
-    previews: Mutex<HashMap<String, Option<Value>>>,
-    /// The questions whose preview was replaced, and that pages have to show again.
-    replaced: Mutex<HashSet<String>>,
-}
-
-impl PreviewCache {
-    /// Returns the preview of a question. `None` if it was not computed yet.
-    pub fn get(&self, id: &str) -> Option<Option<Value>> {
-        self.previews.lock().get(id).cloned()
-    }
-
-    fn insert(&self, id: &str, preview: Option<Value>) {
-        let mut previews = self.previews.lock();
-        if previews.len() >= PREVIEWS_MAX {
-            previews.clear();
-        }
-        previews.insert(id.to_owned(), preview);
-    }
-
-    /// Computes the changes that the call of a question would make, unless they are known. Returns true if a preview was
-    /// added.
-    pub async fn fill(&self, workspace: &LoadedWorkspace, question: &SharedQuestion) -> bool {
-        if self.get(&question.id).is_some() {
-            return false;
-        }
-        let preview = preview(workspace, question).await;
-        let has_preview = preview.is_some();
-        self.insert(&question.id, preview);
-        has_preview
-    }
-
-    /// Computes the preview of a question again, if it has one. Returns false if it is another one now, because files have
-    /// changed since; then it replaces the old one.
-    pub async fn is_current(&self, workspace: &LoadedWorkspace, question: &SharedQuestion) -> bool {
-        let Some(Some(shown)) = self.get(&question.id) else {
-            return true;
-        };
-        let preview = preview(workspace, question).await;
-        if preview.as_ref() == Some(&shown) {
-            return true;
-        }
-        self.insert(&question.id, preview);
-        let mut replaced = self.replaced.lock();
-        if replaced.len() >= PREVIEWS_MAX {
-            replaced.clear();
-        }
-        replaced.insert(question.id.clone());
-        false
-    }
-
-    /// Returns true once after the preview of a question was replaced.
-    pub fn take_replaced(&self, id: &str) -> bool {
-        self.replaced.lock().remove(id)
-    }
-}
-
-async fn preview(workspace: &LoadedWorkspace, question: &SharedQuestion) -> Option<Value> {
-    let card = &question.card;
-    // An effect of a running call has the arguments of the effect. Another build of the tool may do something else.
-    let snapshot = workspace.snapshot();
-    let tool = snapshot.registry.get(&card.tool)?;
-    let is_same_build = tool.origin.digest == card.digest;
-    let setup = &workspace.setup;
-    let is_here = question.workspace == setup.workspace.root().display().to_string();
-    if !card.editable || !is_same_build || !is_here || !CallPreview::is_supported(&card.tool) {
-        return None;
-    }
-    let arguments = serde_json::from_str(&card.arguments).ok()?;
-    let redactor = workspace.redactor().ok()?;
-    let paths = snapshot.policy.paths(tool);
-    let call = PreviewedCall {
-        tool: &card.tool,
-        arguments: &arguments,
-        paths: &paths,
-    };
-    let root = setup.workspace.root();
-    match CallPreview::new(&setup.user_dirs, root, call, &redactor).await {
-        Ok(preview) => preview.map(|preview| {
-            let diffs = preview.diffs.iter();
-            let diffs: Vec<Value> = diffs
-                .map(|(kind, diff)| diff_value(Some(kind), diff))
-                .collect();
-            json!({ "diff": diffs, "note": preview.note })
-        }),
-        Err(error) => Some(json!({ "diff": [], "note": error.message })),
-    }
-}
 
 /// Returns a question as the page shows it.
 pub fn question_value(
@@ -322,6 +225,7 @@ pub async fn answer_question(
     let reason = answer.reason.as_deref().map(str::trim);
     let reason = reason.filter(|reason| !reason.is_empty());
     let reason = reason.map(|reason| visible(prefix(reason, REASON_MAX)));
+    let kind = answer.answer;
     let given = GivenAnswer {
         answer: given_answer(&answer)?,
         by: user.name.clone(),
@@ -343,11 +247,13 @@ pub async fn answer_question(
         error
     })?;
     let because = reason.map_or(String::new(), |reason| format!(": {reason}"));
-    let detail = format!(
-        "question {id} about `{}` was answered by {} at the console{patterns}{because}",
-        visible(&question.card.tool),
-        visible(&user.name),
-    );
+    let (tool, by) = (visible(&question.card.tool), visible(&user.name));
+    let detail = match kind {
+        QuestionAnswerKind::No => {
+            format!("refused by {by} at the console{because} (question {id} about `{tool}`)")
+        }
+        _ => format!("question {id} about `{tool}` was answered by {by} at the console{patterns}"),
+    };
     let mut event = AuditEvent::new(EventKind::Approval, std::time::SystemTime::now())
         .with_tool(&question.card.tool)
         .with_subject(question.card.fingerprint.as_str())

@@ -8,9 +8,8 @@ use mimir_console::{
     BrowserLogin, ConsoleLimits, ConsoleOptions, ConsolePerson, ConsoleRole, ConsoleServer,
     StartedLogin, TeamAddress,
 };
-use mimir_core::audit::{AuditEvent, AuditSink, EventKind};
 use mimir_core::config::{ConsolePersonClaims, ConsoleSettings};
-use mimir_core::network::RequestTarget;
+use mimir_core::network::{NetworkHost, RequestTarget};
 use mimir_core::text::visible;
 use mimir_core::{BoxFuture, ToolError};
 use mimir_mcp::{BrowserIdentity, IdentityOptions, StartedIdentity};
@@ -19,6 +18,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::console::WorkspaceConsole;
 use crate::exit::{CommandFailure, CommandResult};
 use crate::output::{STRONG, note, styled, warn};
+use crate::serve::AuditedLogins;
 use mimir::console_listeners::{ConsoleListeners, ListenerFile};
 use mimir::console_presence::AnnouncedConsole;
 use mimir::live_calls::LiveCallHub;
@@ -32,6 +32,8 @@ const BASE: &str = "/console/";
 pub struct ServedConsole {
     server: ConsoleServer,
     router: Router,
+    /// Address for people who log in.
+    public_url: Option<String>,
     settings: SharedConsoleSettings,
     /// Makes questions wait for the console.
     announced: Mutex<Option<AnnouncedConsole>>,
@@ -65,7 +67,7 @@ impl ServedConsole {
         let login = identity
             .map(|identity| ProviderLogin::create(setup, identity, Arc::clone(&settings)))
             .transpose()?;
-        let backend = WorkspaceConsole::new(setup, hub)?;
+        let backend = WorkspaceConsole::new_for_server(setup, hub)?;
         let server = ConsoleServer::new(
             Arc::new(backend),
             ConsoleOptions {
@@ -77,29 +79,35 @@ impl ServedConsole {
                     None => ConsoleLimits::default(),
                 },
                 login: login.map(|login| Arc::new(login) as Arc<dyn BrowserLogin>),
+                recorder: Some(Arc::new(AuditedLogins::new(setup))),
             },
         )?;
         let mut listeners = ConsoleListeners {
             addresses: vec![address],
-            hosts: Vec::new(),
+            hosts: proxied_hosts(hosts, address.port()),
         };
-        let router = match identity {
-            None => server.local_router(address)?,
+        let (router, public_url) = match identity {
+            None => (server.local_router(address)?, None),
             Some(identity) => {
                 let target = RequestTarget::parse(&identity.resource)
                     .map_err(|error| ToolError::invalid_input(error.to_string()))?;
-                let host = format!("{}:{}", target.host(), target.port());
-                listeners.hosts.push(host);
-                server.team_router(&TeamAddress {
+                listeners
+                    .hosts
+                    .push(format!("{}:{}", target.host(), target.port()));
+                let address = TeamAddress {
                     origin: target.origin().to_string(),
+                    prefix: path_prefix(&target)?,
                     names: hosts.to_vec(),
-                })
+                };
+                let url = format!("{}{}{BASE}", address.origin, address.prefix);
+                (server.team_router(&address), Some(url))
             }
         };
         let file = ListenerFile::write(&setup.user_dirs, &listeners)?;
         Ok(Self {
             server,
             router,
+            public_url,
             settings,
             announced: Mutex::new(Some(setup.announce_console()?)),
             _file: file,
@@ -112,11 +120,9 @@ impl ServedConsole {
     }
 
     /// Prints where the console is.
-    pub fn announce(&self, identity: Option<&str>) {
-        if let Some(resource) = identity {
-            let origin = RequestTarget::parse(resource).map(|target| target.origin().to_string());
-            let origin = origin.unwrap_or_default();
-            note(format_args!("the console is at {}{BASE}", visible(&origin)));
+    pub fn announce(&self) {
+        if let Some(url) = &self.public_url {
+            note(format_args!("the console is at {}", visible(url)));
             if *self.settings.read() == ConsoleSettings::default() {
                 note("it has no users yet: set `console.roles` in your settings");
             }
@@ -143,6 +149,34 @@ impl ServedConsole {
     }
 }
 
+/// Returns the addresses under which a reverse proxy with these names may pass on requests: with the usual ports, and with
+/// that of the server. A proxy at another port is only known from the resource.
+fn proxied_hosts(names: &[String], port: u16) -> Vec<String> {
+    // Other servers of this machine may listen at the same names.
+    let names = names.iter().filter(|name| {
+        let host = NetworkHost::parse(name);
+        host.is_ok_and(|host| !host.is_this_machine())
+    });
+    names
+        .flat_map(|name| [443, 80, port].map(|port| format!("{name}:{port}")))
+        .collect()
+}
+
+/// Returns the path that a reverse proxy removes from requests: that of the resource, without the endpoint of MCP.
+fn path_prefix(resource: &RequestTarget) -> CommandResult<String> {
+    let path = resource.url().path().trim_end_matches('/');
+    let prefix = path.strip_suffix("/mcp").unwrap_or(path);
+    // It becomes a part of cookies.
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-._~%".contains(c);
+    if prefix.chars().all(is_plain) {
+        return Ok(prefix.to_owned());
+    }
+    Err(CommandFailure::usage(format!(
+        "the console cannot be at the path {}: expected letters, digits, and `-._~%` in the path of --resource",
+        visible(prefix)
+    )))
+}
+
 fn console_settings(setup: &HostSetup) -> ConsoleSettings {
     setup.settings.config.console.clone().unwrap_or_default()
 }
@@ -151,7 +185,6 @@ fn console_settings(setup: &HostSetup) -> ConsoleSettings {
 struct ProviderLogin {
     identity: Arc<BrowserIdentity>,
     settings: SharedConsoleSettings,
-    audit: Arc<dyn AuditSink>,
 }
 
 struct StartedProviderLogin {
@@ -177,7 +210,6 @@ impl ProviderLogin {
         Ok(Self {
             identity: Arc::new(BrowserIdentity::new(&identity, vault)?),
             settings,
-            audit: setup.audit(),
         })
     }
 }
@@ -211,28 +243,6 @@ impl BrowserLogin for ProviderLogin {
         let (role, _) =
             roles.find(|(_, members)| members.iter().any(|member| member.includes(&claims)))?;
         Some(role)
-    }
-
-    fn record(&self, login: Result<(&ConsolePerson, Option<ConsoleRole>), &ToolError>) {
-        let event = AuditEvent::new(EventKind::ConsoleLogin, std::time::SystemTime::now());
-        let event = match login {
-            Ok((person, Some(role))) => event
-                .with_subject(person.name())
-                .with_detail(&format!("as {}", role.as_str())),
-            Ok((person, None)) => event
-                .with_subject(person.name())
-                .refused(mimir_core::ToolErrorCode::PermissionDenied)
-                .with_detail("without a role"),
-            Err(error) => event
-                .refused(error.code)
-                .with_detail("the login has failed"),
-        };
-        if let Err(error) = self.audit.record(&event) {
-            warn(format_args!(
-                "a login at the console was not recorded: {}",
-                visible(&error.to_string())
-            ));
-        }
     }
 }
 

@@ -5,12 +5,14 @@
 
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::ConnectInfo;
 use hyper::Request;
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
@@ -88,11 +90,16 @@ async fn listen_with_limits(
             next = next => next,
             () = &mut stopped => break,
         };
-        let (Ok(permit), Ok((stream, _))) = (permit, accepted) else {
+        let (Ok(permit), Ok((stream, client))) = (permit, accepted) else {
             sleep(ACCEPT_RETRY_DELAY).await;
             continue;
         };
-        let connection = connection(limits, stream, router.clone(), end_receiver.clone());
+        let connection = connection(
+            limits,
+            (stream, client),
+            router.clone(),
+            end_receiver.clone(),
+        );
         tokio::spawn(async move {
             connection.await;
             drop(permit);
@@ -106,14 +113,15 @@ async fn listen_with_limits(
 
 async fn connection(
     limits: ConnectionLimits,
-    stream: TcpStream,
+    (stream, client): (TcpStream, SocketAddr),
     router: Router,
     mut end_receiver: watch::Receiver<bool>,
 ) {
     // A response consists of several small writes, which Nagle's algorithm would delay by 40 ms per call.
     let _ = stream.set_nodelay(true);
     let service = TowerToHyperService::new(router.into_service::<TimedBody>());
-    let answer = service_fn(move |request: Request<Incoming>| {
+    let answer = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(ConnectInfo(client));
         service.call(request.map(|body| TimedBody::new(body, limits.body)))
     });
     let served = http1::Builder::new()
@@ -189,8 +197,6 @@ impl Body for TimedBody {
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
-
     use axum::routing::post;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::task::JoinHandle;

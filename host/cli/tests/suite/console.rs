@@ -166,6 +166,151 @@ fn console_shows_the_workspace_after_the_link_was_opened_once() {
 }
 
 #[test]
+fn console_logins_are_on_the_record() {
+    let home = workspace(&[]);
+    let console = RunningConsole::start(mimir(home.path(), &[]), &["--lan", "127.0.0.1"]);
+    let pairing = console.pairing.clone().unwrap();
+    log_in(&console.link);
+    log_in(&pairing);
+    let (path, key) = parts_of(&console.link);
+    let body = json!({ "key": key }).to_string();
+    let again = format!("{path}api/login");
+    let agent = "user-agent: Evil/1.0 \u{1b}[31m";
+    assert_eq!(
+        send(console.address, "POST", &again, &[agent], &body).0,
+        401
+    );
+    let (_, shown, _) = run(
+        home.path(),
+        &["audit", "show", "--json", "--event", "console-login"],
+    );
+    let lines: Vec<Value> = shown
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let details: Vec<&str> = lines
+        .iter()
+        .filter_map(|line| line["detail"].as_str())
+        .collect();
+    assert_eq!(
+        details,
+        [
+            "opened a one-time link as admin, from 127.0.0.1",
+            "paired a phone as approver, from 127.0.0.1",
+            "a one-time link was refused, from 127.0.0.1, with Evil/1.0 \\u{1b}[31m",
+        ]
+    );
+    assert_eq!(lines[2]["ok"], false, "{shown}");
+    for secret in [key, parts_of(&pairing).1] {
+        assert!(!shown.contains(secret), "{shown}");
+    }
+}
+
+/// Waits until a condition holds.
+fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    for _ in 0..1200 {
+        if condition() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("{what}");
+}
+
+/// A console that has started a browser, which notes its arguments and what it reads.
+struct BrowserConsole {
+    child: Child,
+    home: tempfile::TempDir,
+    page: std::path::PathBuf,
+}
+
+impl BrowserConsole {
+    fn start() -> Self {
+        use std::os::unix::fs::PermissionsExt as _;
+        let home = workspace(&[]);
+        let browser = home.path().join("browser");
+        let program = "#!/bin/sh\ncd \"$(dirname \"$0\")\"\ncp \"$1\" page\nstat -c %a \"$1\" > mode\nprintf '%s\\n' \"$@\" > args.new\nmv args.new args\nexec sleep 60 \"$@\"\n";
+        fs::write(&browser, program).unwrap();
+        fs::set_permissions(&browser, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut command = mimir(home.path(), &["console"]);
+        let child = command
+            .env("BROWSER", &browser)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let args = home.path().join("args");
+        wait_until("the browser is not started", || args.exists());
+        let args = fs::read_to_string(args).unwrap();
+        Self {
+            child,
+            page: args.trim_end().into(),
+            home,
+        }
+    }
+
+    /// The link in the page.
+    fn link(&self) -> String {
+        let page = fs::read_to_string(self.home.path().join("page")).unwrap();
+        let (_, rest) = page.split_once("content=\"0; url=").unwrap();
+        rest.split_once('"').unwrap().0.to_owned()
+    }
+}
+
+impl Drop for BrowserConsole {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn console_link_is_no_argument_that_other_users_see() {
+    let console = BrowserConsole::start();
+    let link = console.link();
+    let (_, key) = parts_of(&link);
+    assert!(key.len() >= 43, "{link}");
+    // The arguments of all processes, as every user of the machine can read them.
+    let mut read = 0;
+    for process in fs::read_dir("/proc").unwrap() {
+        let Ok(arguments) = fs::read(process.unwrap().path().join("cmdline")) else {
+            continue;
+        };
+        read += usize::from(!arguments.is_empty());
+        let arguments = String::from_utf8_lossy(&arguments).into_owned();
+        assert!(!arguments.contains(key), "{arguments}");
+    }
+    assert!(read > 1);
+    let mode = fs::read_to_string(console.home.path().join("mode")).unwrap();
+    assert_eq!(mode.trim(), "600");
+    // It is among the files that sandboxes hide.
+    let live = config(console.home.path()).join("live");
+    assert_eq!(console.page.parent(), Some(live.as_path()));
+    assert!(console.page.exists());
+    log_in(&link);
+    wait_until("the page stays after its use", || !console.page.exists());
+}
+
+#[test]
+fn console_page_with_its_link_ends_with_the_console() {
+    let mut console = BrowserConsole::start();
+    assert!(console.page.exists());
+    let process = rustix::process::Pid::from_child(&console.child);
+    rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
+    console.child.wait().unwrap();
+    assert!(!console.page.exists());
+    // After a crash, the next process that connects to a host removes it.
+    let mut console = BrowserConsole::start();
+    console.child.kill().unwrap();
+    console.child.wait().unwrap();
+    assert!(console.page.exists());
+    open_settings(console.home.path());
+    let url = format!("url=http://127.0.0.1:{}/", site());
+    call(console.home.path(), &["web_fetch", &url]);
+    assert!(!console.page.exists());
+}
+
+#[test]
 fn console_pairs_a_phone_that_cannot_change_rules() {
     let home = workspace(&[]);
     let console = RunningConsole::start(mimir(home.path(), &[]), &["--lan", "127.0.0.1"]);
@@ -260,6 +405,39 @@ fn console_of_a_server_is_out_of_reach_of_its_tools() {
         &["serve", "--http", "0.0.0.0:0", "--host", "x", "--console"],
     );
     assert!(code == 2 && err.contains("needs a login"), "{err}");
+}
+
+#[test]
+fn console_of_a_team_is_out_of_reach_by_its_public_name() {
+    let home = workspace(&[]);
+    open_settings(home.path());
+    // The reverse proxy of the server, and another server of the same host.
+    let (proxy, other) = (site(), site());
+    let resource = format!("https://alias.test:{proxy}/mimir/mcp");
+    let fetch = |url: &str| call(home.path(), &["web_fetch", &format!("url={url}")]).to_string();
+    let urls = [
+        format!("http://alias.test:{proxy}/mimir/console/"),
+        format!("https://alias.test:{proxy}/mimir/console/"),
+        format!("http://ALIAS.test.:{proxy}/"),
+    ];
+    let before = fetch(&urls[0]);
+    assert!(before.contains("from site"), "{before}");
+    let args = [
+        "--console",
+        "--issuer",
+        "http://127.0.0.1:9",
+        "--resource",
+        &resource,
+    ];
+    let serving = Serving::start(home.path(), &args);
+    for url in &urls {
+        let text = fetch(url);
+        assert!(text.contains("is a console of mimir"), "{url}: {text}");
+    }
+    let text = fetch(&format!("http://alias.test:{other}/"));
+    assert!(text.contains("from site"), "{text}");
+    let direct = fetch(&format!("http://{}/console/", serving.address));
+    assert!(direct.contains("is a console of mimir"), "{direct}");
 }
 
 #[test]

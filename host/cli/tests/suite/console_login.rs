@@ -292,6 +292,56 @@ fn console_login_gives_the_roles_of_the_settings() {
 }
 
 #[test]
+fn console_login_comes_back_below_the_path_of_the_proxy() {
+    let home = workspace();
+    let provider = LoginProvider::open();
+    let start = |resource: &str| {
+        let args = [
+            "--console",
+            "--issuer",
+            &provider.url,
+            "--resource",
+            resource,
+            "--host",
+            "127.0.0.1",
+        ];
+        Serving::start(home.path(), &args)
+    };
+    for (resource, callback) in [
+        (
+            "https://proxy.test/mimir/mcp",
+            "https://proxy.test/mimir/console/login/callback",
+        ),
+        (
+            "https://proxy.test/mcp",
+            "https://proxy.test/console/login/callback",
+        ),
+    ] {
+        // The proxy has removed the beginning of the path.
+        let serving = start(resource);
+        let (status, begun) = send(serving.address, "GET", "/console/login", &[], "");
+        assert_eq!(status, 303, "{begun}");
+        let location = location_in(&begun);
+        let (_, query) = location.split_once('?').unwrap();
+        assert_eq!(form(query)["redirect_uri"], callback);
+    }
+    let (code, _, err) = run(
+        home.path(),
+        &[
+            "serve",
+            "--http",
+            "127.0.0.1:0",
+            "--console",
+            "--issuer",
+            &provider.url,
+            "--resource",
+            "https://proxy.test/a;Domain=test/mcp",
+        ],
+    );
+    assert!(code == 2 && err.contains("the path of --resource"), "{err}");
+}
+
+#[test]
 fn console_roles_of_a_project_count_for_nothing() {
     let home = workspace();
     write_settings(home.path(), "console: {clientId: console-client}\n");

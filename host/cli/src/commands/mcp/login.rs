@@ -21,7 +21,7 @@ use crate::args::GlobalOptions;
 use crate::commands::call::wait_for_interrupt;
 use crate::exit::{CommandResult, ExitReason};
 use crate::output::{FAINT, STRONG, WARN, note, styled, warn};
-use crate::terminal::browser;
+use crate::terminal::browser::BrowserProgram;
 use mimir::secrets::UserLogins;
 use mimir::setup::HostSetup;
 
@@ -55,7 +55,9 @@ pub async fn log_in(
         FAINT,
         "If the browser is on another machine, the last page does not load: paste the address of that page here.",
     ));
-    browser::open(browser.as_deref(), pending.url());
+    if let Some(program) = BrowserProgram::find(browser.as_deref()) {
+        program.open_url(pending.url());
+    }
     let mut pasted = read_stdin_lines();
     let answer = tokio::select! {
         answer = wait_for_answer(&pending, &mut redirect.requests, &mut pasted) => answer,

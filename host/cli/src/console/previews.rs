@@ -1,0 +1,231 @@
+//! The changes that the calls of open questions would make.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use mimir_core::{Tool, ToolError, ToolErrorCode};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use mimir::shared_questions::SharedQuestion;
+use mimir::undo::{CallPreview, PreviewedCall};
+
+use super::undo::diff_value;
+use super::workspace::LoadedWorkspace;
+
+/// Maximum number of previews that are stored.
+const STORED_MAX: usize = 200;
+
+/// Maximum number of previews that are computed at a time. Further ones wait.
+const RUNNING_MAX: usize = 4;
+
+/// Maximum number of previews that are computed again at a time, before an answer counts. They do not wait for the ones of
+/// new questions, of which an agent can ask many.
+const CHECKS_MAX: usize = 4;
+
+/// Maximum time for computing a preview.
+const TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Note of a preview that was not computed in that time.
+const TOO_LONG: &str = "not shown: the difference takes too long to compute";
+
+/// The previews of open questions, by the id of the question.
+pub struct PreviewCache {
+    previews: Mutex<HashMap<String, Option<Value>>>,
+    /// The questions whose preview was replaced, and that pages have to show again.
+    replaced: Mutex<HashSet<String>>,
+    running: Semaphore,
+    checks: Semaphore,
+}
+
+impl Default for PreviewCache {
+    fn default() -> Self {
+        Self {
+            previews: Mutex::default(),
+            replaced: Mutex::default(),
+            running: Semaphore::new(RUNNING_MAX),
+            checks: Semaphore::new(CHECKS_MAX),
+        }
+    }
+}
+
+impl PreviewCache {
+    /// Returns the preview of a question. `None` if it was not computed yet.
+    pub fn get(&self, id: &str) -> Option<Option<Value>> {
+        self.previews.lock().get(id).cloned()
+    }
+
+    fn insert(&self, id: &str, preview: Option<Value>) {
+        let mut previews = self.previews.lock();
+        if previews.len() >= STORED_MAX {
+            previews.clear();
+        }
+        previews.insert(id.to_owned(), preview);
+    }
+
+    /// Computes the changes that the call of a question would make, unless they are known. Returns true if a preview was
+    /// added.
+    pub async fn fill(&self, workspace: &LoadedWorkspace, question: &SharedQuestion) -> bool {
+        if self.get(&question.id).is_some() {
+            return false;
+        }
+        let preview = limited(&self.running, preview(workspace, question)).await;
+        let preview = preview.unwrap_or_else(|| Some(note(TOO_LONG)));
+        let has_preview = preview.is_some();
+        self.insert(&question.id, preview);
+        has_preview
+    }
+
+    /// Computes the preview of a question again, if it has one. Returns false if it is another one now, because files have
+    /// changed since; then it replaces the old one.
+    ///
+    /// # Errors
+    /// It takes too long.
+    pub async fn is_current(
+        &self,
+        workspace: &LoadedWorkspace,
+        question: &SharedQuestion,
+    ) -> Result<bool, ToolError> {
+        let Some(Some(shown)) = self.get(&question.id) else {
+            return Ok(true);
+        };
+        if shown == note(TOO_LONG) {
+            // A person who answers knows that they have not seen the change.
+            return Ok(true);
+        }
+        let preview = limited(&self.checks, preview(workspace, question)).await;
+        let preview = preview.ok_or_else(|| {
+            ToolError::new(
+                ToolErrorCode::Unavailable,
+                "whether the difference is still the one that was shown cannot be checked in time, so the answer does not count; answer again",
+            )
+        })?;
+        if preview.as_ref() == Some(&shown) {
+            return Ok(true);
+        }
+        self.insert(&question.id, preview);
+        let mut replaced = self.replaced.lock();
+        if replaced.len() >= STORED_MAX {
+            replaced.clear();
+        }
+        replaced.insert(question.id.clone());
+        Ok(false)
+    }
+
+    /// Returns true once after the preview of a question was replaced.
+    pub fn take_replaced(&self, id: &str) -> bool {
+        self.replaced.lock().remove(id)
+    }
+}
+
+/// Runs a task once few enough others run. `None` if it takes too long.
+async fn limited<T>(running: &Semaphore, task: impl Future<Output = T>) -> Option<T> {
+    let _permit = running.acquire().await;
+    timeout(TIME_MAX, task).await.ok()
+}
+
+/// Returns a preview that only says why no difference is shown.
+fn note(text: impl Into<String>) -> Value {
+    json!({ "diff": [], "note": text.into() })
+}
+
+/// Returns the difference that a call would make, or the reason why it is not known. `None` for tools that change nothing.
+async fn preview(workspace: &LoadedWorkspace, question: &SharedQuestion) -> Option<Value> {
+    let card = &question.card;
+    let snapshot = workspace.snapshot();
+    let tool = snapshot.registry.get(&card.tool);
+    if let Some(reason) = reason_without(workspace, question, tool.map(AsRef::as_ref)) {
+        return Some(note(reason));
+    }
+    if !CallPreview::is_supported(&card.tool) {
+        return None;
+    }
+    let arguments = serde_json::from_str(&card.arguments).ok()?;
+    let redactor = workspace.redactor().ok()?;
+    let paths = snapshot.policy.paths(tool?);
+    let call = PreviewedCall {
+        tool: &card.tool,
+        arguments: &arguments,
+        paths: &paths,
+    };
+    let setup = &workspace.setup;
+    let root = setup.workspace.root();
+    match CallPreview::new(&setup.user_dirs, root, call, &redactor).await {
+        Ok(preview) => preview.map(|preview| {
+            let diffs = preview.diffs.iter();
+            let diffs: Vec<Value> = diffs
+                .map(|(kind, diff)| diff_value(Some(kind), diff))
+                .collect();
+            json!({ "diff": diffs, "note": preview.note })
+        }),
+        Err(error) => Some(note(error.message)),
+    }
+}
+
+/// Returns the reason why the change of a call is not known in advance.
+fn reason_without(
+    workspace: &LoadedWorkspace,
+    question: &SharedQuestion,
+    tool: Option<&Tool>,
+) -> Option<&'static str> {
+    let card = &question.card;
+    if !CallPreview::is_supported(&card.tool) {
+        let is_reader = tool.is_some_and(|tool| tool.definition.hints.read_only);
+        return (!is_reader).then_some(
+            "not known in advance: mimir only shows the changes of its own file tools before they happen",
+        );
+    }
+    let root = workspace.setup.workspace.root().display().to_string();
+    if question.workspace != root {
+        Some("not shown: the call runs in another workspace than this console")
+    } else if tool.is_none_or(|tool| tool.origin.digest != card.digest) {
+        Some("not shown: the call runs another build of the tool than the one of this console")
+    } else if !card.editable {
+        // The arguments are those of the effect.
+        Some("not shown: the call runs already, and asks about one of its steps")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn previews_are_computed_few_at_a_time_and_end() {
+        let cache = Arc::new(PreviewCache::default());
+        let running = Arc::new(AtomicUsize::new(0));
+        let mut previews = Vec::new();
+        for number in 0..12 {
+            let (cache, running) = (Arc::clone(&cache), Arc::clone(&running));
+            previews.push(tokio::spawn(async move {
+                let compute = async {
+                    let count = running.fetch_add(1, Ordering::Relaxed) + 1;
+                    // Two of the first four never end.
+                    let time = TIME_MAX * if number < 2 { 1000 } else { 1 } / 2;
+                    tokio::time::sleep(time).await;
+                    running.fetch_sub(1, Ordering::Relaxed);
+                    count
+                };
+                limited(&cache.running, compute).await
+            }));
+        }
+        // A check of an answer does not wait for them.
+        assert_eq!(limited(&cache.checks, async { 1 }).await, Some(1));
+        let mut counts = Vec::new();
+        for preview in previews {
+            counts.push(preview.await.unwrap());
+        }
+        assert_eq!(&counts[..2], [None, None]);
+        // Those that were cut off have not counted down.
+        let most = counts.iter().flatten().max().unwrap();
+        assert!((2..=RUNNING_MAX + 2).contains(most), "{counts:?}");
+        assert_eq!(cache.running.available_permits(), RUNNING_MAX);
+    }
+}
