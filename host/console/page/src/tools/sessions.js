@@ -26,8 +26,8 @@ export function SessionList() {
       html`
         <div class="table-box" role="region" aria-label="Sessions" tabindex="0"><table>
           <thead><tr>
-            <th scope="col">Session</th><th scope="col">Client</th><th scope="col">Process</th><th scope="col">User</th><th scope="col" class="right">Calls</th>
-            <th scope="col">Now</th><th scope="col">Has read</th><th scope="col">First</th><th scope="col">Last</th><th scope="col">Agent</th>
+            <th scope="col">Session</th><th scope="col">Client</th><th scope="col">Now</th><th scope="col">Agent</th><th scope="col">Process</th>
+            <th scope="col">User</th><th scope="col" class="right">Calls</th><th scope="col">Has read</th><th scope="col">First</th><th scope="col">Last</th>
           </tr></thead>
           <tbody>
             ${sessions.slice(0, 500).map((session) => html`<${SessionRow} key=${session.id} session=${session} stop=${stopOf(stopped, agentOf(session))} onStop=${setAgent} />`)}
@@ -48,14 +48,14 @@ function SessionRow({ session, stop, onStop }) {
     <tr>
       <td><a href=${href('record', [], { session: id })}><${Name} text=${id} max=${60} /></a></td>
       <td>${client ? html`<${Name} text=${client} max=${40} />` : '–'}</td>
+      <td>${process ? html`<${Now} counts=${live.countsOf(agentKey(agent))} stop=${stop} />` : '–'}</td>
+      <td>${process && html`<${AgentButton} agent=${agent} onStop=${() => onStop(agent)} />`}</td>
       <td>${process ? html`<${Name} text=${`${process.name} (${process.pid})`} max=${40} />` : html`<span class="faint">ended</span>`}</td>
       <td>${user ? html`<${Name} text=${user} max=${40} />` : '–'}</td>
       <td class="right">${count(calls)}</td>
-      <td>${process ? html`<${Now} counts=${live.countsOf(agentKey(agent))} stop=${stop} />` : '–'}</td>
       <td><${LabelTags} labels=${labels} /></td>
       <td>${moment(first)}</td>
       <td>${ago(last)}</td>
-      <td>${process && html`<${AgentButton} agent=${agent} onStop=${() => onStop(agent)} />`}</td>
     </tr>
   `;
 }
