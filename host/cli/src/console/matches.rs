@@ -18,7 +18,7 @@ use super::workspace::{LoadedWorkspace, blocking};
 const CALLS_MAX: usize = 1_000;
 
 /// Maximum number of matches that are returned.
-const MATCHES_MAX: usize = 50;
+const MATCHES_MAX: usize = CALLS_MAX;
 
 /// Maximum time for reading the commands of recorded calls.
 const TIME_MAX: Duration = Duration::from_secs(3);

@@ -2,20 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use mimir_core::config::{ExecMode, RuleSettings, ToolSettings};
+use mimir_core::config::{Config, ExecMode, RuleSettings, ToolSettings};
+use mimir_core::redact::Redactor;
+use mimir_core::text::prefix;
 use mimir_core::{Decision, ToolError};
 use serde_json::{Value, json};
 
-use mimir::settings::{ConfigFile, ConfigLocation, ConfigOwner};
+use mimir::settings::{ConfigFile, ConfigLocation, ConfigOwner, ConfigSchema, LeafSetting};
 
+use super::policy_edits::EditScope;
 use super::workspace::LoadedWorkspace;
 
 /// Returns the rules of each layer, in the order in which files are read, and the files that can be edited.
-pub fn layers(workspace: &LoadedWorkspace) -> Result<Value, ToolError> {
+pub fn layers(workspace: &LoadedWorkspace, scope: EditScope) -> Result<Value, ToolError> {
     let setup = &workspace.setup;
     let redactor = workspace.redactor()?;
     let settings = &setup.settings;
-    let mut layers: Vec<Value> = settings.files.iter().map(layer_value).collect();
+    let mut layers: Vec<Value> = settings
+        .files
+        .iter()
+        .map(|file| layer_value(file, &redactor, scope))
+        .collect();
     layers.push(tool_defaults(workspace));
     let mut layers = Value::Array(layers);
     redactor.mask_value(&mut layers);
@@ -37,22 +44,95 @@ pub fn layers(workspace: &LoadedWorkspace) -> Result<Value, ToolError> {
             })
         })
         .collect();
-    Ok(json!({ "layers": layers, "files": files, "withheld": settings.withheld() }))
+    Ok(json!({
+        "layers": layers,
+        "files": files,
+        "withheld": settings.withheld(),
+        "keys": keys(scope),
+        "rulesOnly": scope == EditScope::RulesOnly,
+    }))
 }
 
-fn layer_value(file: &ConfigFile) -> Value {
+/// Returns the keys that can be edited, with the kinds of their values.
+fn keys(scope: EditScope) -> Vec<Value> {
+    let keys = ConfigSchema::default().describe_keys().into_iter();
+    let keys = keys.filter(|key| is_in_scope(&key.path, scope));
+    keys.map(|key| {
+        json!({
+            "key": key.path.join("."),
+            "expected": key.expected,
+            "purpose": key.purpose,
+        })
+    })
+    .collect()
+}
+
+fn is_in_scope(path: &[String], scope: EditScope) -> bool {
+    scope == EditScope::AllSettings || Config::is_rule_key(path)
+}
+
+fn layer_value(file: &ConfigFile, redactor: &Redactor, scope: EditScope) -> Value {
     let mut rules = LayerRules {
         lines: file.key_lines(),
         rules: Vec::new(),
     };
     rules.add_file(file);
+    rules.add_settings(file);
+    let editable = matches!(file.owner, ConfigOwner::User | ConfigOwner::Project);
+    if editable {
+        let values = file.leaf_settings();
+        for rule in &mut rules.rules {
+            let key = rule["rule"].as_str().unwrap_or_default();
+            if let Some(edit) = edit_start(key, &values, redactor, scope) {
+                rule["edit"] = edit;
+            }
+        }
+    }
     json!({
         "name": file.owner.as_str(),
         "source": file.shown,
-        "editable": matches!(file.owner, ConfigOwner::User | ConfigOwner::Project),
+        "editable": editable,
         "rules": rules.rules,
     })
 }
+
+/// Returns the key and the value with which the edit of a row begins. `None` if the key cannot be edited here.
+fn edit_start(
+    row: &str,
+    values: &[LeafSetting],
+    redactor: &Redactor,
+    scope: EditScope,
+) -> Option<Value> {
+    // A rule of a list is edited with its list.
+    let key = row.split('[').next().unwrap_or(row);
+    let is_row = |setting: &&LeafSetting| setting.path.join(".") == key;
+    let LeafSetting { path, value } = values.iter().find(is_row)?;
+    // A dot within a name cannot be written in a key.
+    if path.iter().any(|part| part.contains('.')) || !is_in_scope(path, scope) {
+        return None;
+    }
+    let text = serde_yaml::to_string(value).ok()?;
+    let text = text.trim_end().to_owned();
+    let mut masked = text.clone();
+    redactor.mask_text(&mut masked);
+    (masked == text).then(|| json!({ "key": key, "yaml": text }))
+}
+
+/// Blocks whose settings decide something about calls. The values of other blocks may be passwords.
+const SETTING_BLOCKS: [&str; 9] = [
+    "approvals",
+    "audit",
+    "enforcement",
+    "files",
+    "limits",
+    "network",
+    "sandbox",
+    "secrets",
+    "tools",
+];
+
+/// Maximum length of a value in a row, in characters.
+const VALUE_MAX: usize = 300;
 
 /// Returns the defaults of the tools themselves, which apply where no file says otherwise.
 fn tool_defaults(workspace: &LoadedWorkspace) -> Value {
@@ -74,6 +154,14 @@ fn tool_defaults(workspace: &LoadedWorkspace) -> Value {
         })
         .collect();
     json!({ "name": "tools", "source": "", "editable": false, "rules": rules })
+}
+
+/// Formats an item of a list in one line.
+fn one_line(value: &serde_yaml::Value) -> String {
+    match value {
+        serde_yaml::Value::String(text) => text.clone(),
+        other => serde_json::to_string(other).unwrap_or_default(),
+    }
 }
 
 struct LayerRules {
@@ -166,6 +254,47 @@ impl LayerRules {
         }
     }
 
+    /// Adds the settings that are not rules, but decide something about calls, such as hosts and limits.
+    fn add_settings(&mut self, file: &ConfigFile) {
+        let shown: Vec<String> = self
+            .rules
+            .iter()
+            .filter_map(|rule| rule["rule"].as_str())
+            .map(|rule| rule.split('[').next().unwrap_or(rule).to_owned())
+            .collect();
+        for LeafSetting { path, value } in file.leaf_settings() {
+            let key = path.join(".");
+            let is_shown = shown.iter().any(|rule| {
+                let rest = key.strip_prefix(rule.as_str());
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            });
+            let decides = path
+                .first()
+                .is_some_and(|block| SETTING_BLOCKS.contains(&block.as_str()));
+            if is_shown || !decides {
+                continue;
+            }
+            let tools: Vec<String> = match path.as_slice() {
+                [block, tool, _, ..] if block == "tools" => vec![tool.clone()],
+                _ => Vec::new(),
+            };
+            let text = serde_yaml::to_string(&value).unwrap_or_default();
+            let text = match &value {
+                serde_yaml::Value::Sequence(items) => {
+                    let items: Vec<String> = items.iter().map(one_line).collect();
+                    items.join(", ")
+                }
+                _ => text.trim_end().to_owned(),
+            };
+            let cut = prefix(&text, VALUE_MAX);
+            let dots = if cut.len() < text.len() { "…" } else { "" };
+            self.add(&key, None, &tools, format!("{cut}{dots}"));
+            if let Some(row) = self.rules.last_mut() {
+                row["kind"] = json!("setting");
+            }
+        }
+    }
+
     fn add_tool(&mut self, name: &str, tool: &ToolSettings) {
         let own = [name.to_owned()];
         if tool.enabled == Some(false) {
@@ -173,7 +302,10 @@ impl LayerRules {
             self.add(&key, Some(Decision::Deny), &own, "switched off".to_owned());
         }
         if let Some(decision) = tool.approval.level() {
-            let key = format!("tools.{name}.approval");
+            let key = match tool.approval.block() {
+                Some(_) => format!("tools.{name}.approval.level"),
+                None => format!("tools.{name}.approval"),
+            };
             self.add(&key, Some(decision), &own, "all calls".to_owned());
         }
         if let Some(block) = tool.approval.block() {

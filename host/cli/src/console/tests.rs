@@ -12,6 +12,8 @@ use mimir::settings::MergedSettings;
 use mimir::user_dirs::UserDirs;
 use mimir::workspace::WorkspaceFolder;
 
+mod policy;
+
 /// Number of looks for a question, of which each takes some milliseconds.
 const ATTEMPTS: usize = 5_000;
 
@@ -40,6 +42,10 @@ impl ConsoleFixture {
     }
 
     fn with_settings(settings: &str) -> Self {
+        Self::create(settings, EditScope::AllSettings)
+    }
+
+    fn create(settings: &str, edits: EditScope) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("workspace");
         let config = folder.path().join("config");
@@ -54,7 +60,7 @@ impl ConsoleFixture {
         let workspace = WorkspaceFolder::find_beside(Some(&root), &user_dirs).unwrap();
         let setup = setup_in(&user_dirs, workspace);
         let WorkspaceConsole(state) =
-            WorkspaceConsole::new(&setup, LiveCallHub::default()).unwrap();
+            WorkspaceConsole::with_edits(&setup, LiveCallHub::default(), edits).unwrap();
         Self {
             folder,
             state,
@@ -149,7 +155,11 @@ fn edit(file: PolicyEditFile, key: &str, value: Value) -> PolicyEdit {
     let key = key.to_owned();
     PolicyEdit {
         file,
-        changes: vec![PolicyChange { key, value }],
+        changes: vec![PolicyChange {
+            key,
+            value,
+            yaml: None,
+        }],
     }
 }
 

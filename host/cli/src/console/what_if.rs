@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use mimir_console::PolicyEdit;
-use mimir_core::{Call, CallContext, Decision, Pipeline, ToolError};
+use mimir_core::{Call, CallContext, Decision, Pipeline, Tool, ToolError};
 use serde_json::{Value, json};
 
 use super::matches::call_value;
-use super::policy_edits::preview;
+use super::policy_edits::{EditScope, preview};
 use super::recorded_calls::{AuditedCall, days_ago, visit_calls};
 use super::workspace::{LoadedWorkspace, blocking};
 use crate::commands::explain::{ExplainReport, ungranted_files};
@@ -21,7 +21,10 @@ const CALLS_MAX: usize = 200_000;
 const TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Maximum number of examples of each change.
-const EXAMPLES_MAX: usize = 5;
+const EXAMPLES_MAX: usize = 50;
+
+/// Maximum number of rows about calls that could not be judged.
+const UNJUDGED_MAX: usize = 200;
 
 /// Explains the decision about an example call, as `mimir policy explain --json` does, with an edit if there is one.
 pub async fn explain(
@@ -62,56 +65,115 @@ struct EqualCalls {
     count: usize,
 }
 
+/// Calls that an edit would have changed in the same way.
+#[derive(Default)]
+struct ChangedCalls {
+    count: usize,
+    /// Number of calls of which only the rules about the tool are known, so that another rule may still be stricter.
+    approximate: usize,
+    examples: Vec<Value>,
+}
+
 /// Evaluates the calls of the last days with the current rules and with an edit. What the session of a call had read is
-/// not considered, because it is not on record.
+/// not considered. A call whose arguments are not on record is judged by its tool and its recorded decision, as far as
+/// these are sufficient.
 pub async fn what_if(
     workspace: Arc<LoadedWorkspace>,
     edit: &PolicyEdit,
     days: u32,
+    scope: EditScope,
 ) -> Result<Value, ToolError> {
     let days = days.clamp(1, 90);
     let after = workspace.with_policy(preview(&workspace, edit)?.settings.policy()?);
     let reader = Arc::clone(&workspace);
     let groups = blocking(move || group_calls(&reader, days)).await?;
     let until = Instant::now() + TIME_MAX;
-    let (mut checked, mut unjudged) = (0, 0);
-    let mut changes: BTreeMap<(Decision, Decision), (usize, Vec<Value>)> = BTreeMap::new();
+    let judge = EditJudge {
+        before: &workspace.pipeline,
+        after: &after,
+        concerns_tools_only: edit
+            .changes
+            .iter()
+            .all(|change| is_about_tools(&change.key)),
+    };
+    let mut checked = 0;
+    let mut changes: BTreeMap<(Decision, Decision), ChangedCalls> = BTreeMap::new();
+    let mut unjudged: BTreeMap<(String, &str), usize> = BTreeMap::new();
     for group in groups {
         let judged = if Instant::now() < until {
-            judge(&workspace.pipeline, &after, &group.example).await
+            judge.judge(&group.example).await
         } else {
-            EditVerdict::Unknown
+            EditVerdict::Unknown("the evaluation of all calls took too long")
         };
         checked += group.count;
         let (decisions, is_sure) = match judged {
-            EditVerdict::Decided(before, after) => (Some((before, after)), true),
-            // Only the rules about the tool are known, so another rule may still be stricter.
-            EditVerdict::ByTool(before, after) => (Some((before, after)), before != after),
-            EditVerdict::Unknown => (None, false),
+            EditVerdict::Decided(before, after) => ((before, after), true),
+            EditVerdict::AtLeast(before, after) => ((before, after), false),
+            EditVerdict::Unknown(why) => {
+                *unjudged.entry((group.example.tool, why)).or_default() += group.count;
+                continue;
+            }
         };
+        if decisions.0 == decisions.1 {
+            continue;
+        }
+        let changed = changes.entry(decisions).or_default();
+        changed.count += group.count;
         if !is_sure {
-            unjudged += group.count;
+            changed.approximate += group.count;
         }
-        if let Some((before, after)) = decisions.filter(|(before, after)| before != after) {
-            let (count, examples) = changes.entry((before, after)).or_default();
-            *count += group.count;
-            let calls = std::iter::once(&group.example).chain(&group.more);
-            let room = EXAMPLES_MAX - examples.len();
-            examples.extend(calls.take(room).map(call_value));
-        }
+        let calls = std::iter::once(&group.example).chain(&group.more);
+        let room = EXAMPLES_MAX - changed.examples.len();
+        changed.examples.extend(calls.take(room).map(call_value));
     }
     let changes: Vec<Value> = changes
         .into_iter()
-        .map(|((before, after), (count, examples))| {
-            json!({ "before": before, "after": after, "count": count, "examples": examples })
+        .map(|((before, after), changed)| {
+            json!({
+                "before": before,
+                "after": after,
+                "count": changed.count,
+                "approximate": changed.approximate,
+                "examples": changed.examples,
+            })
         })
         .collect();
-    Ok(json!({
+    let total: usize = unjudged.values().sum();
+    let mut rows: Vec<_> = unjudged.into_iter().collect();
+    rows.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let rows: Vec<Value> = rows
+        .into_iter()
+        .take(UNJUDGED_MAX)
+        .map(|((tool, why), count)| json!({ "tool": tool, "why": why, "count": count }))
+        .collect();
+    let mut report = json!({
         "checked": checked,
-        "unjudged": unjudged,
+        "unjudged": total,
+        "unjudgedBy": rows,
         "from": format!("{:.0}", days_ago(days)),
         "changes": changes,
-    }))
+        "recordsArguments": workspace.setup.settings.config.audit.log_args,
+    });
+    if scope == EditScope::AllSettings {
+        report["toRecordArguments"] = json!({
+            "file": "user",
+            "key": "audit.logArgs",
+            "yaml": "true",
+        });
+    }
+    Ok(report)
+}
+
+/// Returns true if a key decides about all calls of a tool, whatever their arguments are.
+fn is_about_tools(key: &str) -> bool {
+    let parts: Vec<&str> = key.trim().split('.').collect();
+    matches!(
+        parts.as_slice(),
+        ["approval", ..]
+            | ["policy", "allow" | "deny" | "groups", ..]
+            | ["tools", _, "approval" | "enabled"]
+            | ["tools", _, "approval", "level"]
+    )
 }
 
 fn group_calls(workspace: &LoadedWorkspace, days: u32) -> Result<Vec<EqualCalls>, ToolError> {
@@ -122,7 +184,10 @@ fn group_calls(workspace: &LoadedWorkspace, days: u32) -> Result<Vec<EqualCalls>
         let arguments = call.complete_arguments();
         let key = (
             call.tool.clone(),
-            arguments.map_or_else(String::new, Value::to_string),
+            match arguments {
+                Some(arguments) => arguments.to_string(),
+                None => format!("decided: {}", call.decision.as_deref().unwrap_or_default()),
+            },
         );
         match groups.get_mut(&key) {
             Some(group) => {
@@ -154,36 +219,72 @@ fn group_calls(workspace: &LoadedWorkspace, days: u32) -> Result<Vec<EqualCalls>
 
 /// The decisions about a recorded call before and after an edit.
 enum EditVerdict {
-    /// All rules were evaluated.
+    /// All rules that count are known.
     Decided(Decision, Decision),
-    /// The arguments are not on record, so only the rules about the tool were evaluated.
-    ByTool(Decision, Decision),
-    /// The tool does not exist any more, or the arguments are not valid any more.
-    Unknown,
+    /// Only the rules about the tool are known, so another rule may be stricter after the edit.
+    AtLeast(Decision, Decision),
+    /// The record is not sufficient, for this reason.
+    Unknown(&'static str),
 }
 
-async fn judge(before: &Pipeline, after: &Pipeline, call: &AuditedCall) -> EditVerdict {
-    let snapshot = before.snapshot();
-    let Some(tool) = snapshot.registry.get(&call.tool) else {
-        return EditVerdict::Unknown;
-    };
-    let Some(arguments) = call.complete_arguments() else {
-        let decision = |pipeline: &Pipeline| {
+/// The rules before and after an edit.
+struct EditJudge<'a> {
+    before: &'a Pipeline,
+    after: &'a Pipeline,
+    /// True if the edit concerns all calls of some tools, whatever their arguments are.
+    concerns_tools_only: bool,
+}
+
+impl EditJudge<'_> {
+    async fn judge(&self, call: &AuditedCall) -> EditVerdict {
+        let snapshot = self.before.snapshot();
+        let Some(tool) = snapshot.registry.get(&call.tool) else {
+            return EditVerdict::Unknown("the tool is not here any more");
+        };
+        let Some(arguments) = call.complete_arguments() else {
+            return self.judge_by_tool(call, tool);
+        };
+        let explain = |pipeline: &Pipeline| {
+            let call = new_call(&call.tool, arguments.clone());
+            let pipeline = pipeline.clone();
+            async move { pipeline.explain(call).await }
+        };
+        match (explain(self.before).await, explain(self.after).await) {
+            (Ok(before), Ok(after)) => {
+                EditVerdict::Decided(before.evaluation.decision(), after.evaluation.decision())
+            }
+            _ => EditVerdict::Unknown("the tool does not take these arguments any more"),
+        }
+    }
+
+    /// Judges a call without arguments: by its tool, and by the decision on record.
+    fn judge_by_tool(&self, call: &AuditedCall, tool: &Tool) -> EditVerdict {
+        let by_tool = |pipeline: &Pipeline| {
             let snapshot = pipeline.snapshot();
             let decision = snapshot.policy.tool_decision(tool);
             decision.unwrap_or(tool.definition.approval)
         };
-        return EditVerdict::ByTool(decision(before), decision(after));
-    };
-    let explain = |pipeline: &Pipeline| {
-        let call = new_call(&call.tool, arguments.clone());
-        let pipeline = pipeline.clone();
-        async move { pipeline.explain(call).await }
-    };
-    match (explain(before).await, explain(after).await) {
-        (Ok(before), Ok(after)) => {
-            EditVerdict::Decided(before.evaluation.decision(), after.evaluation.decision())
+        let recorded = call.decision.clone().map(Value::String);
+        let recorded = recorded.and_then(|word| serde_json::from_value(word).ok());
+        let Some(recorded): Option<Decision> = recorded else {
+            return EditVerdict::Unknown("neither its arguments nor a decision are on record");
+        };
+        let (before, after) = (by_tool(self.before), by_tool(self.after));
+        if before == after {
+            return match self.concerns_tools_only {
+                true => EditVerdict::Decided(recorded, recorded),
+                false => EditVerdict::Unknown("its arguments are not on record"),
+            };
         }
-        _ => EditVerdict::Unknown,
+        if after >= recorded {
+            // The strictest decision wins.
+            return EditVerdict::Decided(recorded, after);
+        }
+        match before < recorded {
+            true => EditVerdict::Unknown(
+                "a rule about its arguments decided, and these are not on record",
+            ),
+            false => EditVerdict::AtLeast(recorded, after),
+        }
     }
 }

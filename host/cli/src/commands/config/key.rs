@@ -147,7 +147,10 @@ pub fn set(globals: &GlobalOptions, key: &str, value: Option<&str>, user: bool) 
         (setup, ConfigOwner::Project)
     };
     let edit = match value {
-        Some(text) => ConfigEdit::Set(path.clone(), read(text)?),
+        Some(text) => {
+            let value = ConfigEdit::read_value(text).map_err(usage)?;
+            ConfigEdit::Set(path.clone(), value)
+        }
         None => {
             let layer_values = setup.settings.layer_values(&path);
             if !layer_values.iter().any(|layer| layer.owner == owner) {
@@ -201,14 +204,6 @@ fn note_other_layers(
         crate::output::note(format_args!("{place} {effect} ({owner})"));
     }
     Ok(())
-}
-
-fn read(text: &str) -> CommandResult<Value> {
-    let value: Result<Value, _> = serde_yaml::from_str(text);
-    value.map_err(|error| {
-        let message = format!("the value is not valid YAML: {error}");
-        usage(ToolError::invalid_input(visible(&message)))
-    })
 }
 
 fn usage(error: ToolError) -> CommandFailure {
