@@ -25,6 +25,50 @@ export const tests = {
     });
   },
 
+  async 'finds the calls that were refused, also those that a person refused'(browser) {
+    await withPage(browser, { hash: '#/record' }, async (page) => {
+      await page.getByRole('link', { name: 'Refused, last 7 days' }).click();
+      await eventually(() => assert.match(page.url(), /outcome=refused&since=/));
+      const list = page.getByRole('listbox', { name: /^Record/ });
+      await list.getByRole('option', { name: /refused.*ask: no, APPROVAL_DENIED/ }).first().waitFor();
+      await list.getByRole('option', { name: /refused.*deny, POLICY_DENIED/ }).first().waitFor();
+      assert.equal(await list.getByRole('option', { name: /EXECUTION_ERROR/ }).count(), 0);
+      await page.getByRole('button', { name: /^Filters/ }).click();
+      assert.equal(await page.getByRole('combobox', { name: /^Outcome/ }).inputValue(), 'refused');
+      await page.getByRole('combobox', { name: /^Outcome/ }).selectOption('stopped');
+      await list.getByRole('option', { name: /stopped.*CANCELLED/ }).first().waitFor();
+      const exported = await page.getByRole('link', { name: 'Export' }).getAttribute('href');
+      assert.match(exported, /outcome=stopped/);
+    });
+  },
+
+  async 'follows the content of strangers from a call to what it led to'(browser) {
+    await withPage(browser, { hash: '#/record/call/call-99998' }, async (page) => {
+      const story = page.getByRole('region', { name: 'Story of a call' });
+      const ledTo = story.getByRole('list', { name: 'What it led to' });
+      await ledTo.getByText('src/server/router.rs').waitFor();
+      assert.equal(await ledTo.getByRole('listitem').count(), 10);
+      await story.getByRole('button', { name: 'Show all 15 calls' }).click();
+      assert.equal(await ledTo.getByRole('listitem').count(), 15);
+      await story.getByText('Had read content of strangers').waitFor();
+      await story.getByRole('link', { name: 'Show that call' }).first().click();
+      await eventually(() => assert.match(page.url(), /call-99900/));
+    });
+  },
+
+  async 'opens long lists of the numbers, and the calls behind them'(browser) {
+    await withPage(browser, { hash: '#/record/charts' }, async (page) => {
+      const sessions = page.getByRole('region', { name: 'By session' });
+      await sessions.waitFor();
+      assert.equal(await sessions.getByRole('row').count(), 11);
+      await page.getByRole('button', { name: 'Show all 14 sessions' }).click();
+      assert.equal(await sessions.getByRole('row').count(), 15);
+      await page.getByText('14 of 900 calls that have read such content are listed.').waitFor();
+      await page.getByRole('link', { name: 'stopped' }).click();
+      await eventually(() => assert.match(page.url(), /outcome=stopped&event=call&since=/));
+    });
+  },
+
   async 'verifies and exports the record'(browser) {
     await withPage(browser, { hash: '#/record?tool=exec' }, async (page) => {
       await page.getByRole('button', { name: 'Verify' }).click();

@@ -5,8 +5,10 @@ import { bytes, clock, count, duration, moment, oneLine } from '../base/format.j
 import { href } from '../base/router.js';
 import { live } from '../base/session.js';
 import { Decision, Facts, Tag } from '../parts/controls.js';
+import { Outcome } from '../parts/outcome.js';
 import { Reasons } from '../parts/reasons.js';
 import { DetailPane, LoadState } from '../parts/split.js';
+import { useSome } from '../parts/some.js';
 import { Framed, Name } from '../parts/text.js';
 import { eventName } from './timeline.js';
 
@@ -21,13 +23,14 @@ export function CallStory({ id, onClose }) {
     <${DetailPane}
       label="Story of a call"
       title=${entry?.tool ? html`<${Name} text=${entry.tool} max=${70} strong />` : 'Call'}
-      tags=${html`${entry && html`<${Decision} decision=${entry.decision} />`}${entry?.ok === false && html`<${Tag} tone="bad">${oneLine(entry.code ?? 'failed', 30)}<//>`}`}
+      tags=${html`<${Outcome} outcome=${data?.outcome} />${entry?.ok === false && html`<${Tag} tone="faint">${oneLine(entry.code ?? 'failed', 30)}<//>`}`}
       actions=${live.calls.has(id) && html`<a class="button" href=${href('live', [id])}>Live</a>`}
       onClose=${onClose}
     >
       <${LoadState} load=${load} what="the story" />
       ${data &&
         html`
+          ${data.subject && html`<p class="story-subject"><${Name} text=${data.subject} max=${200} /></p>`}
           <p class="story-chain"><${Tag} tone=${chainTone}>${chainText}<//> ${data.chain?.text && html`<span class="faint small">${data.chain.text}</span>`}</p>
           <h3>Story</h3>
           <ol class="story">
@@ -42,14 +45,37 @@ export function CallStory({ id, onClose }) {
             )}
           </ol>
           ${data.undo && html`<p><a class="button" href=${href('tools', ['undo', data.undo.id ?? ''])}>Show its change</a></p>`}
+          ${data.undoElsewhere && html`<p class="message">If it changed files, they are on the worker <${Name} text=${data.undoElsewhere.host ?? data.undoElsewhere.node} max=${60} />. Run <code>${data.undoElsewhere.command}</code> there, in the folder of the workspace, to take the change back.</p>`}
           <h3>Why it was decided so</h3>
           <${Explanation} explanation=${data.explanation ?? entry ?? {}} />
           <p><a href=${href('policy', ['explain'], { tool: entry?.tool })}>Test such a call now</a>, or ask <a href=${href('record', ['what-if'], { tool: entry?.tool })}>what if a rule were different</a>.</p>
           ${entry && html`<h3>Facts</h3><${EntryFacts} entry=${entry} />`}
-          ${data.nested?.length > 0 && html`<h3>Calls that it made</h3><ul class="names">${data.nested.slice(0, 100).map((nested) => html`<li key=${nested}><a href=${href('record', ['call', nested])}><${Name} text=${nested} /></a></li>`)}</ul>`}
+          <${LedTo} calls=${data.ledTo ?? []} total=${data.ledToTotal} />
+          <${Nested} calls=${data.nested ?? []} />
           <details><summary>Its lines in the record</summary><${Framed} text=${(data.entries ?? []).map((line) => JSON.stringify(line, null, 2)).join('\n')} label="Lines" /></details>
         `}
     <//>
+  `;
+}
+
+/** The calls that content of strangers in the result of this one may have caused. */
+function LedTo({ calls, total }) {
+  const [shown, more] = useSome(calls, { total, what: 'calls' });
+  if (!calls.length) return null;
+  return html`
+    <h3>What its content of strangers led to</h3>
+    <ul class="names" aria-label="What it led to">${shown.map(({ callId, tool, subject, decision, outcome }) => html`<li key=${callId}><a href=${href('record', ['call', callId])}><${Name} text=${tool} strong /></a> ${subject && html`<${Name} text=${subject} max=${120} /> `}<${Decision} decision=${decision} /> <${Outcome} outcome=${outcome} /></li>`)}</ul>
+    ${more}
+  `;
+}
+
+function Nested({ calls }) {
+  const [shown, more] = useSome(calls, { what: 'calls' });
+  if (!calls.length) return null;
+  return html`
+    <h3>Calls that it made</h3>
+    <ul class="names">${shown.map((nested) => html`<li key=${nested}><a href=${href('record', ['call', nested])}><${Name} text=${nested} /></a></li>`)}</ul>
+    ${more}
   `;
 }
 
@@ -79,6 +105,7 @@ function EntryFacts({ entry }) {
         ['Tokens', Number.isFinite(entry.tokens) ? count(entry.tokens) : null],
         ['Secrets masked', entry.secretsFound],
         ['sha256 of the tool', entry.digest && html`<${Name} text=${entry.digest} />`],
+        ['Recorded by', entry.node?.id && html`${entry.node.role ?? 'node'} <${Name} text=${entry.node.id} max=${64} />${entry.node.host && html` on <${Name} text=${entry.node.host} max=${60} />`}`],
         ['Line', entry.seq],
       ]}
     />
@@ -93,7 +120,7 @@ export function LineDetail({ entry, onClose }) {
           ? html`
               <h3>Facts</h3><${EntryFacts} entry=${entry} />
               ${entry.id && html`<p><a class="button" href=${href('record', ['call', entry.id])}>Show its call</a></p>`}
-              <h3>The line</h3><${Framed} text=${JSON.stringify(entry, null, 2)} label="Line" />
+              <h3>The line</h3><${Framed} text=${JSON.stringify({ ...entry, outcome: undefined, about: undefined }, null, 2)} label="Line" />
             `
           : html`<p class="faint">This line is not loaded. Search for it.</p>`}
     <//>

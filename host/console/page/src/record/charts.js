@@ -5,6 +5,8 @@ import { count, day, clock, duration, short } from '../base/format.js';
 import { href } from '../base/router.js';
 import { Decision, Empty } from '../parts/controls.js';
 import { BarChart, LineChart } from '../parts/chart.js';
+import { Outcome } from '../parts/outcome.js';
+import { useSome } from '../parts/some.js';
 import { LoadState } from '../parts/split.js';
 import { Name } from '../parts/text.js';
 
@@ -31,20 +33,21 @@ export function Charts() {
       ${buckets.length > 0 &&
       html`
         <dl class="totals">
-          ${[['Calls', total('calls')], ['Asked', total('asked')], ['Refused', total('refused')], ['Errors', total('errors')], ['Tokens', total('tokens')]].map(
+          ${[['Calls', total('calls')], ['Asked', total('asked')], ['Refused', total('refused')], ['Stopped', total('stopped')], ['Errors', total('errors')], ['Tokens', total('tokens')]].map(
             ([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value >= 100_000 ? short(value) : count(value)}</dd></div>`,
           )}
         </dl>
-        <p><a href=${href('record', [], { text: '_DENIED', since: buckets[0].start })}>Show refused calls</a></p>
+        <p class="links">Show the calls: ${['refused', 'stopped', 'failed', 'limited', 'unavailable'].map((outcome) => html`<a key=${outcome} href=${href('record', [], { outcome, event: 'call', since: buckets[0].start })}>${outcome}</a> `)}</p>
         <div class="chart-grid">
           <${BarChart}
             title="Calls"
             buckets=${buckets}
             when=${when}
             series=${[
-              { name: 'without a question', tone: 'accent', value: ({ calls, refused, asked, errors }) => Math.max(0, calls - refused - asked - errors) },
-              { name: 'asked', tone: 'warn', value: ({ asked }) => asked },
+              { name: 'without a question', tone: 'accent', value: ({ calls, refused, approved = 0, stopped = 0, errors }) => Math.max(0, calls - refused - approved - stopped - errors) },
+              { name: 'asked, then ran', tone: 'warn', value: ({ approved = 0 }) => approved },
               { name: 'refused', tone: 'bad', value: ({ refused }) => refused },
+              { name: 'stopped', tone: 'stopped', value: ({ stopped = 0 }) => stopped },
               { name: 'errors', tone: 'faint', value: ({ errors }) => errors },
             ]}
             format=${count}
@@ -61,61 +64,69 @@ export function Charts() {
           />
           <${BarChart} title="Tokens" buckets=${buckets} when=${when} series=${[{ name: 'tokens of results', tone: 'accent', value: ({ tokens }) => tokens }]} format=${short} />
         </div>
-        <${ByTool} rows=${data.byTool ?? []} />
-        <${BySession} rows=${data.bySession ?? []} />
-        <${Strangers} rows=${data.strangers ?? []} />
+        <${ByTool} rows=${data.byTool ?? []} total=${data.totals?.tools} />
+        <${BySession} rows=${data.bySession ?? []} total=${data.totals?.sessions} />
+        <${Strangers} rows=${data.strangers ?? []} total=${data.totals?.strangers} />
       `}
     </div>
   `;
 }
 
-function ByTool({ rows }) {
+function ByTool({ rows, total }) {
+  const [shown, more] = useSome(rows, { first: 20, total, what: 'tools' });
   const most = Math.max(1, ...rows.map(({ calls }) => calls));
   return html`
     <section><h3>By tool</h3>
       <div class="table-box" role="region" aria-label="By tool" tabindex="0"><table>
         <thead><tr><th scope="col">Tool</th><th scope="col" class="right">Calls</th><th scope="col" class="bar-cell"><span class="visually-hidden">Share</span></th><th scope="col" class="right">Refused</th><th scope="col" class="right">Median</th><th scope="col" class="right">95 %</th><th scope="col" class="right">Tokens</th></tr></thead>
-        <tbody>${rows.slice(0, 100).map((row) => html`<tr key=${row.tool}>
+        <tbody>${shown.map((row) => html`<tr key=${row.tool}>
           <td><a href=${href('record', [], { tool: row.tool })}><${Name} text=${row.tool} max=${60} /></a></td><td class="right">${count(row.calls)}</td>
           <td class="bar-cell"><div class="bar" style=${{ width: `${(100 * row.calls) / most}%` }}></div></td>
           <td class="right">${count(row.refused)}</td><td class="right">${duration(row.p50Ms)}</td><td class="right">${duration(row.p95Ms)}</td><td class="right">${short(row.tokens)}</td>
         </tr>`)}</tbody>
       </table></div>
+      ${more}
     </section>
   `;
 }
 
-function BySession({ rows }) {
+function BySession({ rows, total }) {
+  const [shown, more] = useSome(rows, { total, what: 'sessions' });
   const hasCost = rows.some(({ cost }) => cost > 0);
   return html`
     <section><h3>By session</h3>
       <div class="table-box" role="region" aria-label="By session" tabindex="0"><table>
         <thead><tr><th scope="col">Session</th><th scope="col" class="right">Calls</th><th scope="col" class="right">Tokens</th>${hasCost && html`<th scope="col" class="right">Cost</th>`}</tr></thead>
-        <tbody>${rows.slice(0, 100).map((row) => html`<tr key=${row.session}>
+        <tbody>${shown.map((row) => html`<tr key=${row.session}>
           <td><a href=${href('record', [], { session: row.session })}><${Name} text=${row.session} max=${60} /></a></td><td class="right">${count(row.calls)}</td><td class="right">${short(row.tokens)}</td>
           ${hasCost && html`<td class="right">${Number.isFinite(row.cost) ? `$${row.cost.toFixed(2)}` : '–'}</td>`}
         </tr>`)}</tbody>
       </table></div>
+      ${more}
     </section>
   `;
 }
 
 /** The calls that content of strangers has led to. */
-function Strangers({ rows }) {
+function Strangers({ rows, total }) {
+  const [shown, more] = useSome(rows, { total, what: 'calls that have read such content' });
   return html`
     <section><h3>What content of strangers led to</h3>
       ${!rows.length && html`<p class="faint">No call has read content of strangers.</p>`}
-      <ul class="strangers">
-        ${rows.slice(0, 100).map(
-          ({ callId, tool, origin, ledTo = [] }) => html`
-            <li key=${callId}>
-              <a href=${href('record', ['call', callId])}><${Name} text=${tool} strong /></a> read <${Name} text=${origin} max=${120} />
-              <ul>${ledTo.slice(0, 20).map((next) => html`<li key=${next.callId}>then <a href=${href('record', ['call', next.callId])}><${Name} text=${next.tool} strong /></a> <${Decision} decision=${next.decision} /></li>`)}</ul>
-              ${!ledTo.length && html`<span class="faint">and decided no later call.</span>`}
-            </li>
-          `,
-        )}
-      </ul>
+      <ul class="strangers">${shown.map((row) => html`<${Stranger} key=${row.callId} row=${row} />`)}</ul>
+      ${more}
     </section>
+  `;
+}
+
+function Stranger({ row: { callId, tool, subject, origin, ledTo = [], ledToTotal } }) {
+  const [shown, more] = useSome(ledTo, { total: ledToTotal, what: 'calls' });
+  return html`
+    <li>
+      <a href=${href('record', ['call', callId])}><${Name} text=${tool} strong /></a> read <${Name} text=${subject ?? origin} max=${120} />
+      <ul>${shown.map((next) => html`<li key=${next.callId}>then <a href=${href('record', ['call', next.callId])}><${Name} text=${next.tool} strong /></a> ${next.subject && html`<${Name} text=${next.subject} max=${120} /> `}<${Decision} decision=${next.decision} /> <${Outcome} outcome=${next.outcome} /></li>`)}</ul>
+      ${more}
+      ${!ledTo.length && html`<span class="faint">and decided no later call.</span>`}
+    </li>
   `;
 }

@@ -1,5 +1,7 @@
 /** The search fields of the record. */
 import { html, useEffect, useRef, useState } from '../base/html.js';
+import { href } from '../base/router.js';
+import { OUTCOMES } from '../parts/outcome.js';
 import { Name } from '../parts/text.js';
 import { EVENTS, eventName } from './timeline.js';
 
@@ -9,7 +11,7 @@ const FIELDS = [
   ['host', 'Host'],
   ['file', 'File'],
 ];
-const NAMES = { text: 'Text', tool: 'Tool', decision: 'Decision', event: 'Kind', session: 'Session', host: 'Host', file: 'File', since: 'Since', until: 'Until' };
+const NAMES = { text: 'Text', outcome: 'Outcome', tool: 'Tool', decision: 'Decision', event: 'Kind', session: 'Session', host: 'Host', file: 'File', since: 'Since', until: 'Until' };
 const TYPING_MS = 350;
 
 /** Writes a time for an input of date and time, in the person's time zone. */
@@ -17,6 +19,21 @@ function localTime(iso) {
   const date = new Date(iso);
   if (Number.isNaN(date.getTime())) return '';
   return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}
+
+const QUICK = [['refused', 'Refused, last 7 days'], ['failed', 'Failed'], ['stopped', 'Stopped']];
+const WEEK_MS = 7 * 86_400_000;
+
+/** What people look for most, while no filter is set. */
+function QuickLinks({ filter }) {
+  if (Object.keys(filter).length) return null;
+  // To the minute, so that the address does not change with each look.
+  const since = new Date(Math.floor((Date.now() - WEEK_MS) / 60_000) * 60_000).toISOString();
+  return html`
+    <ul class="chips" aria-label="Quick filters">
+      ${QUICK.map(([outcome, text]) => html`<li key=${outcome}><a href=${href('record', [], outcome === 'refused' ? { outcome, since } : { outcome })}>${text}</a></li>`)}
+    </ul>
+  `;
 }
 
 export function Filters({ filter, onChange, children }) {
@@ -47,7 +64,13 @@ export function Filters({ filter, onChange, children }) {
       html`
         <fieldset class="filters">
           <legend class="visually-hidden">Filters</legend>
-          <label>Decision
+          <label>Outcome
+            <select value=${filter.outcome ?? ''} onChange=${(event) => set('outcome', event.currentTarget.value)}>
+              <option value="">any</option>
+              ${OUTCOMES.map(([name, , text]) => html`<option key=${name} value=${name}>${text}</option>`)}
+            </select>
+          </label>
+          <label>Decision of the rules
             <select value=${filter.decision ?? ''} onChange=${(event) => set('decision', event.currentTarget.value)}>
               <option value="">any</option><option>allow</option><option>ask</option><option>deny</option>
             </select>
@@ -62,6 +85,7 @@ export function Filters({ filter, onChange, children }) {
           ${time('since')} ${time('until')}
         </fieldset>
       `}
+      <${QuickLinks} filter=${filter} />
       ${given.length > 0 &&
       html`
         <ul class="chips" aria-label="Active filters">

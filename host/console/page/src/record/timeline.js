@@ -4,8 +4,9 @@ import { get, query as queryText } from '../base/api.js';
 import { clock, count, day, duration, oneLine, plural } from '../base/format.js';
 import { go, href } from '../base/router.js';
 import { useStore } from '../base/store.js';
-import { Decision, Empty, ErrorText, Loading, Tag } from '../parts/controls.js';
+import { Empty, ErrorText, Loading, Tag } from '../parts/controls.js';
 import { isNarrow } from '../parts/narrow.js';
+import { Outcome } from '../parts/outcome.js';
 import { Split, useListKeys } from '../parts/split.js';
 import { VirtualList } from '../parts/virtual_list.js';
 import { Filters } from './filters.js';
@@ -29,7 +30,7 @@ function useRecord(filter) {
     try {
       const page = await get('record', { ...filter, before, limit: PAGE });
       if (own !== turn.current) return;
-      const more = (page.entries ?? []).map((entry) => ({ id: String(entry.seq), entry }));
+      const more = (page.entries ?? []).map((entry) => ({ id: String(entry.position ?? entry.seq), entry }));
       setState({ key, rows: [...rows, ...more], next: page.next ?? null, total: page.total ?? null, error: null, isLoading: false });
     } catch (error) {
       if (own === turn.current) setState({ ...state, key, rows, error, isLoading: false });
@@ -125,15 +126,19 @@ export const EVENTS = Object.keys(EVENT);
 const isDigest = (text) => /^[0-9a-f]{64}$/.test(text ?? '');
 
 function Line({ entry }) {
-  const { time, event, tool, subject, detail, session, decision, answer, ok, code, durationMs } = entry;
-  const text = oneLine([event === 'call' || isDigest(subject) ? '' : subject, detail].filter(Boolean).join(' – '), 160);
+  const { time, event, tool, subject, about, detail, session, decision, answer, ok, code, outcome, durationMs } = entry;
+  const isCall = event === 'call' && !!outcome;
+  const text = oneLine([event === 'call' ? about : isDigest(subject) ? '' : subject, detail].filter(Boolean).join(' – '), 160);
+  // How it was decided, if that was no rule that simply allowed it; then why it did not succeed.
+  const decided = [decision && decision !== 'allow' ? decision : '', answer].filter(Boolean).join(': ');
+  const result = [decided, ok === false ? code || 'failed' : ''].filter(Boolean).join(', ');
   return html`
     <div class="record-row record-columns">
       <span class="cell-time faint"><span class="date">${day(time).slice(5)} </span>${clock(time)}</span>
-      <span class="cell-event">${event === 'call' && decision ? html`<${Decision} decision=${decision} />` : html`<${Tag} tone="faint">${eventName(event)}<//>`}</span>
+      <span class="cell-event">${isCall ? html`<${Outcome} outcome=${outcome} />` : html`<${Tag} tone="faint">${eventName(event)}<//>`}</span>
       <span class="cell-subject">${tool && html`<code class="name strong" translate="no">${oneLine(tool, 70)}</code> `}<span class="inline-foreign" translate="no">${text}</span></span>
       <span class="cell-session inline-foreign" translate="no">${oneLine(session, 40)}</span>
-      <span class="cell-result">${ok === false ? html`<span class="bad-text">${oneLine(code ?? 'failed', 24)}</span>` : ''}${ok !== false && answer ? html`<span class="faint">${oneLine(answer, 12)}</span>` : ''}</span>
+      <span class="cell-result">${!isCall && outcome && outcome !== 'ok' ? html`<${Outcome} outcome=${outcome} /> ` : ''}<span class=${ok === false ? 'bad-text' : 'faint'}>${oneLine(result, 40)}</span></span>
       <span class="cell-took right">${Number.isFinite(durationMs) ? duration(durationMs) : ''}</span>
     </div>
   `;

@@ -1,7 +1,7 @@
 /** The check of the record's hash chain. */
 import { html, useState } from '../base/html.js';
 import { get } from '../base/api.js';
-import { plural } from '../base/format.js';
+import { count, plural } from '../base/format.js';
 import { ErrorText, Facts } from '../parts/controls.js';
 import { Dialog } from '../parts/dialog.js';
 import { Framed, Name } from '../parts/text.js';
@@ -32,8 +32,8 @@ export function VerifyButton() {
         <${ErrorText} error=${error} />
         ${report &&
         html`
-          <p>${report.ok ? `Each of ${plural(report.lines, 'line')} in ${plural(report.files, 'file')} follows from the one before it.` : 'Some lines do not follow from the lines before them.'}</p>
-          <${Facts} facts=${[['First line', report.first], ['Last line', report.head?.seq], ['Its hash', report.head && html`<${Name} text=${report.head.hash} />`]]} />
+          <p>${report.ok ? `Each of ${plural(report.lines, 'line')} ${report.writers === undefined ? `in ${plural(report.files, 'file')} follows from the one before it` : `of ${plural(report.writers, 'node')} in the cluster follows from the one before it of its node`}.` : 'Some lines do not follow from the lines before them.'}</p>
+          <${Facts} facts=${[['First line', report.first], ['Last line', report.head?.seq], ['Last message', report.head?.sequence], ['Announced calls, running now', report.announcedCalls === undefined ? null : `${count(report.announcedCalls)}, ${count(report.runningCalls)}`], ['Its hash', report.head && html`<${Name} text=${report.head.hash} />`]]} />
           ${report.findings?.length > 0 && html`<${Framed} text=${report.findings.map((finding) => (typeof finding === 'string' ? finding : JSON.stringify(finding))).join('\n')} label="Findings" />`}
           ${report.more > 0 && html`<p>${plural(report.more, 'more finding')}</p>`}
         `}
