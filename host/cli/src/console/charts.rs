@@ -5,26 +5,31 @@ use std::ops::ControlFlow;
 
 use jiff::{SignedDuration, Timestamp};
 use mimir_core::ToolError;
+use mimir_core::audit::OutcomeKind;
 use serde_json::{Value, json};
 
 use mimir::setup::HostSetup;
 
-use super::recorded_calls::{AuditedCall, days_ago, visit_calls};
+use super::recorded_calls::{AuditedCall, days_ago, visit_calls_and_tainted_effects};
+use super::strangers::StrangerTrail;
 
 /// Maximum number of calls that are read.
 const CALLS_MAX: usize = 1_000_000;
 /// Maximum number of rows of a table.
-const ROWS_MAX: usize = 100;
+const ROWS_MAX: usize = 2_000;
 /// Maximum number of results with untrusted content, and of calls that each led to.
-const STRANGERS_MAX: usize = 50;
-const LED_TO_MAX: usize = 20;
+const STRANGERS_MAX: usize = 500;
+const LED_TO_MAX: usize = 100;
 
 /// Figures of a group of calls.
 #[derive(Default)]
 struct CallFigures {
     calls: u64,
     refused: u64,
+    stopped: u64,
     asked: u64,
+    /// Calls that a person was asked about, and that then succeeded.
+    approved: u64,
     errors: u64,
     tokens: u64,
     durations: Vec<f32>,
@@ -35,13 +40,20 @@ impl CallFigures {
         self.calls += 1;
         self.tokens += call.tokens;
         self.asked += u64::from(call.was_asked());
-        if call.is_refused() {
-            self.refused += 1;
-        } else {
-            self.errors += u64::from(!call.ok);
+        match call.outcome() {
+            OutcomeKind::Ok => self.approved += u64::from(call.was_asked()),
             // Refused calls did not run.
-            self.durations.extend(call.duration_ms.map(|ms| ms as f32));
+            OutcomeKind::Refused => {
+                self.refused += 1;
+                return;
+            }
+            // A person or a client wanted it so.
+            OutcomeKind::Stopped => self.stopped += 1,
+            OutcomeKind::Limited | OutcomeKind::Unavailable | OutcomeKind::Failed => {
+                self.errors += 1;
+            }
         }
+        self.durations.extend(call.duration_ms.map(|ms| ms as f32));
     }
 
     /// Returns the run time that this share of the calls did not exceed.
@@ -58,24 +70,15 @@ impl CallFigures {
         json!({
             "calls": self.calls,
             "refused": self.refused,
+            "stopped": self.stopped,
             "asked": self.asked,
+            "approved": self.approved,
             "errors": self.errors,
             "p50Ms": self.percentile(0.5),
             "p95Ms": self.percentile(0.95),
             "tokens": self.tokens,
         })
     }
-}
-
-/// A result with untrusted content, or a call that was decided because of such content.
-struct TaintCall {
-    id: String,
-    time: Timestamp,
-    tool: String,
-    decision: String,
-    origin: String,
-    is_source: bool,
-    is_effect: bool,
 }
 
 /// Returns the figures of the last days.
@@ -90,9 +93,13 @@ pub fn charts(setup: &HostSetup, days: u32) -> Result<Value, ToolError> {
     let mut buckets: BTreeMap<i64, CallFigures> = BTreeMap::new();
     let mut by_tool: HashMap<String, CallFigures> = HashMap::new();
     let mut by_session: HashMap<String, (u64, u64)> = HashMap::new();
-    let mut taint: HashMap<String, Vec<TaintCall>> = HashMap::new();
+    let mut strangers = StrangerTrail::default();
     let mut read = 0;
-    visit_calls(setup, since, |call| {
+    let searched = visit_calls_and_tainted_effects(setup, since, |call| {
+        strangers.add(&call);
+        if call.is_effect() {
+            return ControlFlow::Continue(());
+        }
         read += 1;
         let start = call.time.as_second().div_euclid(bucket.as_secs());
         buckets.entry(start).or_default().add(&call);
@@ -100,7 +107,6 @@ pub fn charts(setup: &HostSetup, days: u32) -> Result<Value, ToolError> {
         let session = by_session.entry(call.session.clone()).or_default();
         session.0 += 1;
         session.1 += call.tokens;
-        add_taint(&mut taint, call);
         if read >= CALLS_MAX {
             ControlFlow::Break(())
         } else {
@@ -117,12 +123,20 @@ pub fn charts(setup: &HostSetup, days: u32) -> Result<Value, ToolError> {
             value
         })
         .collect();
+    let (strangers, strangers_total) = stranger_rows(strangers);
+    let totals = json!({
+        "tools": by_tool.len(),
+        "sessions": by_session.len(),
+        "strangers": strangers_total,
+    });
     Ok(json!({
         "days": days,
+        "totals": totals,
+        "searched": searched.value(),
         "buckets": buckets,
         "byTool": tool_rows(by_tool),
         "bySession": session_rows(by_session, setup.settings.config.tools.token_price),
-        "strangers": stranger_rows(taint),
+        "strangers": strangers,
     }))
 }
 
@@ -154,59 +168,11 @@ fn session_rows(by_session: HashMap<String, (u64, u64)>, price: f64) -> Vec<Valu
     sessions.into_iter().map(row).collect()
 }
 
-fn add_taint(taint: &mut HashMap<String, Vec<TaintCall>>, call: AuditedCall) {
-    let is_source = call.trust.is_some();
-    let rule = call.rule.as_deref().unwrap_or_default();
-    let is_effect = rule.starts_with("taint:");
-    if !is_source && !is_effect {
-        return;
-    }
-    let calls = taint.entry(call.session).or_default();
-    // The newest calls of a session come first.
-    if calls.len() < 1_000 {
-        calls.push(TaintCall {
-            id: call.id,
-            time: call.time,
-            origin: format!("{}:{}", call.source, call.tool),
-            tool: call.tool,
-            decision: call.decision.unwrap_or_default(),
-            is_source,
-            is_effect,
-        });
-    }
-}
-
-/// Attributes each call that was decided because of untrusted content to the last such content before it.
-fn stranger_rows(taint: HashMap<String, Vec<TaintCall>>) -> Vec<Value> {
-    let mut rows: Vec<(Timestamp, bool, Value)> = Vec::new();
-    for mut calls in taint.into_values() {
-        calls.sort_by_key(|call| call.time);
-        let mut effects = Vec::new();
-        for call in calls.iter().rev() {
-            if call.is_source {
-                effects.reverse();
-                let led_to: Vec<Value> = effects.drain(..).take(LED_TO_MAX).collect();
-                let is_relevant = !led_to.is_empty();
-                let row = json!({
-                    "callId": call.id,
-                    "time": format!("{:.3}", call.time),
-                    "tool": call.tool,
-                    "origin": call.origin,
-                    "ledTo": led_to,
-                });
-                rows.push((call.time, is_relevant, row));
-            }
-            if call.is_effect {
-                effects.push(json!({
-                    "callId": call.id,
-                    "tool": call.tool,
-                    "decision": call.decision,
-                }));
-            }
-        }
-    }
-    // Content that led to something comes first, then the newest.
-    rows.sort_by_key(|(time, is_relevant, _)| std::cmp::Reverse((*is_relevant, *time)));
-    let rows = rows.into_iter().take(STRANGERS_MAX);
-    rows.map(|(_, _, row)| row).collect()
+/// Returns the content of strangers that led to something first, then the newest.
+fn stranger_rows(trail: StrangerTrail) -> (Vec<Value>, usize) {
+    let mut reads = trail.into_reads();
+    reads.sort_by_key(|read| std::cmp::Reverse((read.is_relevant(), read.time())));
+    let total = reads.len();
+    let rows = reads.iter().take(STRANGERS_MAX);
+    (rows.map(|read| read.value(LED_TO_MAX)).collect(), total)
 }

@@ -5,18 +5,26 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use mimir_audit::{AuditEntry, AuditLog, ChainLink, LogSnapshot, VerifyReport, verify};
+use mimir_audit::{AuditEntry, AuditLog, VerifyReport, verify};
 use mimir_console::RecordFilter;
 use mimir_core::ToolError;
+use mimir_core::audit::OutcomeKind;
 use mimir_core::text::{prefix, visible};
 use serde_json::{Value, json};
 
 use mimir::audit_watermark::AuditWatermark;
 use mimir::file_error::file_error;
 use mimir::setup::HostSetup;
+use mimir::undo::UndoStore;
+
+use super::page_entries::PageEntries;
+use super::record_source::RecordSource;
 
 /// Maximum time of a search for a page. The next page goes on from there.
 const SEARCH_TIME: Duration = Duration::from_secs(5);
+
+/// Number of lines after the page that are read for the effects of its last calls.
+const READ_AHEAD_LINES: u64 = 500;
 
 /// Number of lines between two looks at the clock.
 const CLOCK_LINES: u64 = 1_024;
@@ -26,6 +34,7 @@ pub struct LineFilter {
     filter: RecordFilter,
     since: Option<Timestamp>,
     until: Option<Timestamp>,
+    outcome: Option<OutcomeKind>,
     /// Texts that each matching line contains as they are, so that most other lines are not parsed.
     words: Vec<String>,
     /// A text that each matching line contains, in any case.
@@ -47,6 +56,16 @@ impl LineFilter {
             text.as_ref().map(parse).transpose()
         };
         let (since, until) = (time("since", &filter.since)?, time("until", &filter.until)?);
+        let outcome = filter.outcome.as_ref().map(|name| {
+            OutcomeKind::parse(name).ok_or_else(|| {
+                let names = OutcomeKind::ALL.map(OutcomeKind::as_str).join(", ");
+                ToolError::invalid_input(format!(
+                    "`outcome` is not an outcome: expected one of {names}, but it is `{}`",
+                    visible(prefix(name, 64))
+                ))
+            })
+        });
+        let outcome = outcome.transpose()?;
         // Texts with other characters may be escaped in the log.
         let is_plain = |word: &&String| {
             let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/ ".contains(c);
@@ -60,10 +79,12 @@ impl LineFilter {
         ];
         let exact = exact.into_iter().flatten().filter(is_plain);
         let text = filter.text.iter().find(is_plain);
+        let ok = outcome.map(|outcome| format!("\"ok\":{}", outcome == OutcomeKind::Ok));
         Ok(Self {
             since,
             until,
-            words: exact.cloned().collect(),
+            outcome,
+            words: exact.cloned().chain(ok).collect(),
             lower_text: text.map(|text| text.to_ascii_lowercase()),
             filter,
         })
@@ -99,7 +120,9 @@ impl LineFilter {
                 text.contains(&wanted.to_lowercase())
             })
         };
+        let has_outcome = |wanted| entry.outcome() == Some(wanted);
         is("tool", &filter.tool)
+            && self.outcome.is_none_or(has_outcome)
             && is("decision", &filter.decision)
             && is("event", &filter.event)
             && is("session", &filter.session)
@@ -131,52 +154,50 @@ fn contains(value: &Value, text: &str) -> bool {
     }
 }
 
-/// Takes a snapshot of the log of the workspace.
-pub fn snapshot(setup: &HostSetup) -> Result<LogSnapshot, ToolError> {
-    let log = AuditLog::at(setup.workspace.audit());
-    log.snapshot().map_err(|error| unreadable(setup, &error))
-}
-
-/// Creates the error for a log that cannot be read.
-pub fn unreadable(setup: &HostSetup, error: &io::Error) -> ToolError {
-    file_error("read the audit log", &setup.workspace.audit(), error)
-}
-
 /// Returns a page of matching lines, newest first.
 pub fn page(setup: &HostSetup, filter: RecordFilter) -> Result<Value, ToolError> {
     let (before, limit) = (filter.before, filter.limit.clamp(1, 200));
     let filter = LineFilter::new(filter)?;
-    let mut entries = Vec::new();
+    let mut entries = PageEntries::default();
     let mut next = None;
-    let mut read = 0_u64;
+    let (mut read, mut read_ahead) = (0_u64, 0_u64);
     let until = Instant::now() + SEARCH_TIME;
-    let visited = snapshot(setup)?.lines_newest_first(|line| {
-        let Some(link) = ChainLink::read(line) else {
+    let searched = RecordSource::open(setup)?.newest_first(before, |line| {
+        let Some(position) = line.position() else {
             return ControlFlow::Continue(());
         };
-        if before.is_some_and(|before| link.seq >= before) {
-            return ControlFlow::Continue(());
+        if entries.needs_effects() {
+            entries.add_effect(&line);
+        }
+        if next.is_some() {
+            // The effects of the last calls of the page are older than its lines.
+            read_ahead += 1;
+            return if entries.needs_effects() && read_ahead < READ_AHEAD_LINES {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            };
         }
         read += 1;
         if read.is_multiple_of(CLOCK_LINES) && Instant::now() > until {
-            next = Some(link.seq + 1);
+            next = Some(position + 1);
             return ControlFlow::Break(());
         }
-        if !filter.may_match(line) {
+        if !filter.may_match(&line) {
             return ControlFlow::Continue(());
         }
-        let Some(entry) = AuditEntry::read(line).filter(|entry| filter.matches(entry)) else {
+        let Some(entry) = AuditEntry::read(&line).filter(|entry| filter.matches(entry)) else {
             return ControlFlow::Continue(());
         };
         if entries.len() == limit {
-            next = Some(link.seq + 1);
-            return ControlFlow::Break(());
+            next = Some(position + 1);
+        } else {
+            entries.push(&entry, line.shown(&entry));
         }
-        entries.push(entry.value().clone());
         ControlFlow::Continue(())
-    });
-    visited.map_err(|error| unreadable(setup, &error))?;
-    Ok(json!({ "entries": entries, "next": next }))
+    })?;
+    let entries = entries.finish(&UndoStore::for_workspace(&setup.workspace));
+    Ok(json!({ "entries": entries, "next": next.or(searched.next), "searched": searched.value() }))
 }
 
 /// Verifies the whole log.
@@ -184,8 +205,11 @@ pub fn verify_log(setup: &HostSetup) -> Result<VerifyReport, ToolError> {
     let watermark = AuditWatermark::for_workspace(&setup.user_dirs, &setup.workspace);
     // The watermark is read first, because other processes may append to the log in between.
     let remembered = watermark.read();
-    let report = verify(&snapshot(setup)?, None, remembered);
-    report.map_err(|error| unreadable(setup, &error))
+    let unreadable =
+        |error: &io::Error| file_error("read the audit log", &setup.workspace.audit(), error);
+    let snapshot = AuditLog::at(setup.workspace.audit()).snapshot();
+    let report = snapshot.and_then(|snapshot| verify(&snapshot, None, remembered));
+    report.map_err(|error| unreadable(&error))
 }
 
 /// Passes the matching lines of the log to `send`, oldest first, until it returns false.
@@ -195,17 +219,16 @@ pub fn export(
     mut send: impl FnMut(String) -> bool,
 ) -> Result<(), ToolError> {
     let filter = LineFilter::new(filter)?;
-    let visited = snapshot(setup)?.lines(|line| {
-        if filter.may_match(line.bytes)
-            && let Some(entry) = AuditEntry::read(line.bytes)
+    RecordSource::open(setup)?.oldest_first(|line| {
+        if filter.may_match(&line)
+            && let Some(entry) = AuditEntry::read(&line)
             && filter.matches(&entry)
             // The line itself, so that its hash can be checked.
-            && let Ok(text) = std::str::from_utf8(line.bytes)
+            && let Ok(text) = std::str::from_utf8(&line)
             && !send(text.to_owned())
         {
             return ControlFlow::Break(());
         }
         ControlFlow::Continue(())
-    });
-    visited.map_err(|error| unreadable(setup, &error))
+    })
 }

@@ -4,18 +4,20 @@ use std::ops::ControlFlow;
 
 use jiff::{SignedDuration, Timestamp};
 use mimir_core::ToolError;
+use mimir_core::audit::OutcomeKind;
 use serde::Deserialize;
 use serde_json::Value;
 
 use mimir::setup::HostSetup;
 
-use super::record::{snapshot, unreadable};
+use super::call_subject::{shortened, subject_of_arguments};
+use super::record_source::{RecordSource, SearchedLines};
 
-/// A line of the log about a call.
+/// A line of the log about a call, or about an effect of a call.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AuditedCall {
-    /// The event; only calls are passed on.
+    /// The event: a call or an effect.
     event: String,
     /// The id.
     pub id: String,
@@ -40,6 +42,14 @@ pub struct AuditedCall {
     pub ok: bool,
     /// The error code.
     pub code: Option<String>,
+    /// The cause of the end of the call, if the code does not tell it.
+    pub stop: Option<String>,
+    /// True if untrusted content was a reason of the decision.
+    pub tainted: bool,
+    /// The calls whose untrusted content the session had read.
+    pub untrusted_reads: Vec<String>,
+    /// The subject of an effect.
+    pub subject: Option<String>,
     /// The run time.
     pub duration_ms: Option<f64>,
     /// The estimated tokens of the result.
@@ -69,6 +79,10 @@ impl Default for AuditedCall {
             answer: None,
             ok: false,
             code: None,
+            stop: None,
+            tainted: false,
+            untrusted_reads: Vec::new(),
+            subject: None,
             duration_ms: None,
             tokens: 0,
             trust: None,
@@ -85,13 +99,33 @@ fn lenient_time<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Timestamp, 
 }
 
 impl AuditedCall {
-    /// Returns true if a rule or a person refused the call.
-    pub fn is_refused(&self) -> bool {
-        !self.ok
-            && matches!(
-                self.code.as_deref(),
-                Some("POLICY_DENIED" | "APPROVAL_DENIED" | "PERMISSION_DENIED")
-            )
+    /// Parses a line. Returns `None` if it is about neither a call nor an effect.
+    pub fn read(line: &[u8]) -> Option<Self> {
+        let call: Self = serde_json::from_slice(line).ok()?;
+        matches!(call.event.as_str(), "call" | "effect").then_some(call)
+    }
+
+    /// Returns the outcome.
+    pub fn outcome(&self) -> OutcomeKind {
+        OutcomeKind::from_record(self.ok, self.code.as_deref(), self.stop.as_deref())
+    }
+
+    /// Returns true for a line about an effect of a call.
+    pub fn is_effect(&self) -> bool {
+        self.event == "effect"
+    }
+
+    /// Returns true if untrusted content was a reason of the decision. Lines of earlier versions say so only if that reason
+    /// was the decisive one.
+    pub fn is_tainted(&self) -> bool {
+        let rule = self.rule.as_deref().unwrap_or_default();
+        self.tainted || rule.starts_with("taint: untrusted")
+    }
+
+    /// Returns the page, the file or the command that the line names.
+    pub fn subject(&self) -> Option<String> {
+        let named = self.arguments.as_ref().and_then(subject_of_arguments);
+        named.or_else(|| self.subject.as_deref().map(shortened))
     }
 
     /// Returns true if a person was asked.
@@ -132,27 +166,53 @@ fn is_complete(value: &Value) -> bool {
 }
 
 /// Time by which a call may have begun before the line that was written last: calls are recorded when they end.
-const LONGEST_CALL: SignedDuration = SignedDuration::from_hours(24);
+pub const LONGEST_CALL: SignedDuration = SignedDuration::from_hours(24);
 
 /// Passes the calls since a time to `visit`, those that ended last first, until it breaks.
 pub fn visit_calls(
     setup: &HostSetup,
     since: Timestamp,
+    visit: impl FnMut(AuditedCall) -> ControlFlow<()>,
+) -> Result<SearchedLines, ToolError> {
+    visit_lines(setup, since, false, visit)
+}
+
+/// Like [`visit_calls`], and also passes the effects that were decided because of untrusted content.
+pub fn visit_calls_and_tainted_effects(
+    setup: &HostSetup,
+    since: Timestamp,
+    visit: impl FnMut(AuditedCall) -> ControlFlow<()>,
+) -> Result<SearchedLines, ToolError> {
+    visit_lines(setup, since, true, visit)
+}
+
+/// Returns false for lines that are not about an effect that was decided because of untrusted content.
+pub fn is_tainted_effect(line: &str) -> bool {
+    line.contains("\"event\":\"effect\"")
+        && (line.contains("\"tainted\":true") || line.contains("\"rule\":\"taint: untrusted"))
+}
+
+/// Passes calls to `visit`, and tainted effects if they are wanted.
+fn visit_lines(
+    setup: &HostSetup,
+    since: Timestamp,
+    wants_effects: bool,
     mut visit: impl FnMut(AuditedCall) -> ControlFlow<()>,
-) -> Result<(), ToolError> {
+) -> Result<SearchedLines, ToolError> {
     let stop = since.checked_sub(LONGEST_CALL).unwrap_or(Timestamp::MIN);
-    let visited = snapshot(setup)?.lines_newest_first(|line| {
-        let is_call =
-            std::str::from_utf8(line).is_ok_and(|text| text.contains("\"event\":\"call\""));
-        if !is_call {
+    RecordSource::open(setup)?.recent(|line| {
+        let is_wanted = |line: &str| {
+            line.contains("\"event\":\"call\"") || (wants_effects && is_tainted_effect(line))
+        };
+        if !std::str::from_utf8(&line).is_ok_and(is_wanted) {
             return ControlFlow::Continue(());
         }
-        let Ok(call) = serde_json::from_slice::<AuditedCall>(line) else {
+        // Only the name of the event decides: the text may be in another member.
+        let Some(call) =
+            AuditedCall::read(&line).filter(|call| call.event == "call" || wants_effects)
+        else {
             return ControlFlow::Continue(());
         };
-        if call.event != "call" {
-            return ControlFlow::Continue(());
-        }
         if call.time < stop {
             return ControlFlow::Break(());
         }
@@ -160,8 +220,7 @@ pub fn visit_calls(
             return ControlFlow::Continue(());
         }
         visit(call)
-    });
-    visited.map_err(|error| unreadable(setup, &error))
+    })
 }
 
 /// Returns the time `days` ago.
@@ -209,7 +268,7 @@ mod tests {
             "code": "POLICY_DENIED", "decision": "deny", "unknown": {"x": 1}, "seq": 1,
         });
         let call: AuditedCall = serde_json::from_value(line).unwrap();
-        assert!(call.is_refused() && !call.was_asked());
+        assert!(call.outcome() == OutcomeKind::Refused && !call.was_asked());
         assert_eq!(call.time, "2026-01-02T03:04:05.678Z".parse().unwrap());
     }
 }

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use jiff::{SignedDuration, Timestamp};
 use mimir_audit::AuditEntry;
+use mimir_core::audit::OutcomeKind;
 use mimir_core::text::bytes;
 use mimir_core::{RequestId, ToolError};
 use serde_json::{Value, json};
@@ -11,7 +12,11 @@ use serde_json::{Value, json};
 use mimir::setup::HostSetup;
 use mimir::undo::UndoStore;
 
-use super::record::{snapshot, unreadable};
+use super::call_subject::{joined, subject_of_arguments};
+use super::cluster_story::ClusterLines;
+use super::record_source::RecordSource;
+use super::recorded_calls::{AuditedCall, LONGEST_CALL};
+use super::strangers::{StrangerTrail, TaintedLine};
 use super::undo::undo_row;
 
 /// Time before the start of a call for which the log is searched: clocks may differ.
@@ -21,18 +26,30 @@ const MARGIN: SignedDuration = SignedDuration::from_hours(1);
 const LINES_MAX: usize = 500;
 const NESTED_MAX: usize = 200;
 
-/// Returns the lines of a call and what they mean.
-pub fn call_story(setup: &HostSetup, id: &str, chain: Value) -> Result<Value, ToolError> {
-    if !RequestId::is_valid(id) {
-        return Err(not_found(id));
-    }
-    let started = start_of(id);
-    let (mut entries, mut candidates) = (Vec::new(), Vec::new());
-    let visited = snapshot(setup)?.lines_newest_first(|line| {
+/// Maximum number of calls that content of strangers led to in a story.
+const LED_TO_MAX: usize = 200;
+
+/// The lines that are needed for the story of a call.
+struct StoryLines<'a> {
+    id: &'a str,
+    started: Timestamp,
+    own: Vec<AuditEntry>,
+    /// Calls that other calls have made.
+    nested: Vec<AuditEntry>,
+    strangers: StrangerTrail,
+}
+
+impl StoryLines<'_> {
+    /// Adds a line. The lines come newest first.
+    fn add(&mut self, line: &[u8]) -> ControlFlow<()> {
         let text = std::str::from_utf8(line).unwrap_or_default();
-        let is_own = text.contains(id);
+        let is_about_strangers = is_about_strangers(text);
+        if is_about_strangers && let Some(call) = AuditedCall::read(line) {
+            self.strangers.add(&call);
+        }
+        let is_own = text.contains(self.id);
         if !is_own && !text.contains("\"parent\":") {
-            return if is_before(text, started) {
+            return if is_before(text, self.started) {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())
@@ -41,36 +58,152 @@ pub fn call_story(setup: &HostSetup, id: &str, chain: Value) -> Result<Value, To
         let Some(entry) = AuditEntry::read(line) else {
             return ControlFlow::Continue(());
         };
-        if entry.text("id") == id {
-            if entries.len() < LINES_MAX {
-                entries.push(entry);
+        if entry.text("id") == self.id {
+            if self.own.len() < LINES_MAX {
+                self.own.push(entry);
             }
-        } else if entry.text("event") == "call" && candidates.len() < 100 * NESTED_MAX {
-            candidates.push(entry);
+        } else if entry.text("event") == "call" && self.nested.len() < 100 * NESTED_MAX {
+            self.nested.push(entry);
         }
         ControlFlow::Continue(())
-    });
-    visited.map_err(|error| unreadable(setup, &error))?;
-    entries.reverse();
-    let call = entries.iter().find(|entry| entry.text("event") == "call");
-    if entries.is_empty() {
+    }
+
+    fn call(&self) -> Option<&AuditEntry> {
+        let mut own = self.own.iter();
+        own.find(|entry| entry.text("event") == "call")
+    }
+
+    /// Returns the calls whose untrusted content the session had read when the call was decided.
+    fn reads(&self) -> Vec<String> {
+        let lines = self.own.iter().map(AuditEntry::value);
+        let reads = lines.filter_map(|line| line["untrustedReads"].as_array());
+        let mut reads: Vec<String> = reads
+            .flatten()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect();
+        reads.sort();
+        reads.dedup();
+        reads
+    }
+}
+
+/// Returns false for lines that are neither about a result with untrusted content, nor about its consequences.
+fn is_about_strangers(line: &str) -> bool {
+    line.contains("\"trust\":\"untrusted\"")
+        || line.contains("\"tainted\":true")
+        || line.contains("\"rule\":\"taint: untrusted")
+}
+
+/// Returns the lines of a call and what they mean.
+pub fn call_story(setup: &HostSetup, id: &str, chain: Value) -> Result<Value, ToolError> {
+    if !RequestId::is_valid(id) {
         return Err(not_found(id));
     }
-    let nested: Vec<String> = call.map_or_else(Vec::new, |call| nested_ids(call, &candidates));
+    let mut lines = StoryLines {
+        id,
+        started: start_of(id),
+        own: Vec::new(),
+        nested: Vec::new(),
+        strangers: StrangerTrail::default(),
+    };
+    let source = RecordSource::open(setup)?;
+    let mut in_cluster = ClusterLines::new(id);
+    source.newest_first(None, |line| {
+        in_cluster.add(&line);
+        let was_found = lines.call().is_some();
+        lines.add(&line)?;
+        // The content that the session had read before is older than the call.
+        if !was_found && let Some(first) = lines.reads().first() {
+            lines.started = lines.started.min(start_of(first));
+        }
+        ControlFlow::Continue(())
+    })?;
+    lines.own.reverse();
+    if lines.own.is_empty() {
+        return Err(not_found(id));
+    }
+    let reads = lines.reads();
+    let call = lines.call();
+    let session = lines.own[0].text("session");
+    let nested: Vec<String> = call.map_or_else(Vec::new, |call| nested_ids(call, &lines.nested));
     let store = UndoStore::for_workspace(&setup.workspace);
     let undo = store.record_of(id).map(|record| undo_row(&record));
-    let lines: Vec<&Value> = entries.iter().map(AuditEntry::value).collect();
-    let mut story: Vec<Value> = entries.iter().flat_map(steps).collect();
+    let subject = call.and_then(|call| call_subject(call, &lines.own, undo.as_ref()));
+    let values: Vec<&Value> = lines.own.iter().map(AuditEntry::value).collect();
+    let answers = || lines.own.iter().rev().filter(|entry| is_answer(entry));
+    // The line of a console, which says who has answered, and not the line about storing the answer.
+    let mut of_people = answers().filter(|entry| entry.value().get("digest").is_none());
+    let answered = of_people.next().or_else(|| answers().next());
+    let mut story: Vec<Value> = lines
+        .own
+        .iter()
+        .flat_map(|entry| steps(entry, subject.as_deref(), answered))
+        .collect();
+    let outcome = call.and_then(AuditEntry::outcome);
+    let explanation = call.map(|call| explanation(call, answered));
+    let shown = json!(values);
+    let (before, led_to) = lines.strangers.around(&session, id, &reads);
+    story.extend(before.iter().map(|read| {
+        let read = read.value();
+        json!({
+            "stage": "before",
+            "title": "Had read content of strangers",
+            "text": named_call(&read),
+            "at": read["time"],
+            "callId": read["callId"],
+        })
+    }));
+    let in_cluster = in_cluster.story(setup);
+    let undo_elsewhere = in_cluster.as_ref().and_then(|story| story.undo.clone());
+    story.extend(in_cluster.into_iter().flat_map(|story| story.steps));
     // The line of a call is written at its end, after those of its effects.
     story.sort_by_key(|step| stage_rank(step["stage"].as_str().unwrap_or_default()));
     Ok(json!({
-        "entries": lines,
+        "entries": shown,
         "story": story,
         "chain": chain,
         "nested": nested,
+        "undoElsewhere": undo_elsewhere.filter(|_| undo.is_none()),
         "undo": undo,
-        "explanation": call.map(explanation),
+        "explanation": explanation,
+        "outcome": outcome,
+        "subject": subject,
+        "ledTo": led_to.iter().take(LED_TO_MAX).map(TaintedLine::value).collect::<Vec<_>>(),
+        "ledToTotal": led_to.len(),
     }))
+}
+
+/// Names a call by its tool and its subject.
+fn named_call(call: &Value) -> String {
+    let text = |name: &str| call[name].as_str().unwrap_or_default();
+    join(&[&format!("`{}`", text("tool")), text("subject")])
+}
+
+/// Returns true for a line about a person's answer to the question of a call.
+fn is_answer(entry: &AuditEntry) -> bool {
+    entry.text("event") == "approval" && !entry.text("answer").is_empty()
+}
+
+/// Returns the page, the file or the command of a call: from its arguments if they are on record, else from its effects
+/// and its changes.
+fn call_subject(call: &AuditEntry, own: &[AuditEntry], undo: Option<&Value>) -> Option<String> {
+    let named = subject_of_arguments(&call.value()["arguments"]);
+    let changed = || {
+        let files = undo?["files"].as_array()?;
+        joined(
+            files
+                .iter()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect(),
+        )
+    };
+    let effects = || {
+        let effects = own.iter().filter(|entry| entry.text("event") == "effect");
+        joined(effects.map(|entry| entry.text("subject")).collect())
+    };
+    named.or_else(changed).or_else(effects)
 }
 
 fn not_found(id: &str) -> ToolError {
@@ -93,10 +226,15 @@ fn is_before(line: &str, time: Timestamp) -> bool {
     let Some(begin) = time.checked_sub(MARGIN).ok() else {
         return false;
     };
-    // Lines about calls have the time of their arrival, which says little about when they were written.
-    if line.contains("\"event\":\"call\"") {
-        return false;
-    }
+    // Lines about calls have the time of their arrival, and are written when the calls end.
+    let is_call = line.contains("\"event\":\"call\"");
+    let begin = begin
+        .checked_sub(if is_call {
+            LONGEST_CALL
+        } else {
+            SignedDuration::ZERO
+        })
+        .unwrap_or(Timestamp::MIN);
     let written = line
         .strip_prefix("{\"time\":\"")
         .and_then(|rest| rest.split('"').next());
@@ -130,12 +268,12 @@ fn nested_ids(call: &AuditEntry, candidates: &[AuditEntry]) -> Vec<String> {
     nested
 }
 
-/// Describes the steps that a line records.
-fn steps(entry: &AuditEntry) -> Vec<Value> {
+/// Describes the steps that a line records. `subject` and `answered` are those of the call.
+fn steps(entry: &AuditEntry, subject: Option<&str>, answered: Option<&AuditEntry>) -> Vec<Value> {
     let text = |name: &str| entry.text(name);
     let step = |stage: &str, title: &str, text: String| json!({ "stage": stage, "title": title, "text": text, "at": entry.text("time") });
     match entry.text("event").as_str() {
-        "call" => call_steps(entry),
+        "call" => call_steps(entry, subject, answered),
         "effect" => vec![step(
             "effect",
             if entry.value()["ok"] == true {
@@ -143,7 +281,12 @@ fn steps(entry: &AuditEntry) -> Vec<Value> {
             } else {
                 "Effect refused"
             },
-            join(&[&text("subject"), &text("code")]),
+            join(&[
+                &text("subject"),
+                &text("code"),
+                &text("detail"),
+                tainted_text(entry),
+            ]),
         )],
         "attempt" => vec![step(
             "run",
@@ -152,8 +295,11 @@ fn steps(entry: &AuditEntry) -> Vec<Value> {
         )],
         "approval" => vec![step(
             "answer",
-            "Answered",
-            join(&[&text("answer"), &text("detail")]),
+            "Answer",
+            match text("detail").as_str() {
+                "" => text("answer"),
+                detail => detail.to_owned(),
+            },
         )],
         "grant" => vec![step(
             "answer",
@@ -182,7 +328,7 @@ fn steps(entry: &AuditEntry) -> Vec<Value> {
 /// Returns the position of a stage in a story.
 fn stage_rank(stage: &str) -> u8 {
     match stage {
-        "validate" => 0,
+        "validate" | "before" => 0,
         "decide" => 1,
         "answer" => 2,
         "sanitize" | "label" => 4,
@@ -202,16 +348,23 @@ fn join(parts: &[&str]) -> String {
 }
 
 /// Describes the stages of a call. Its line is written at the end, so only the arrival has a time.
-fn call_steps(entry: &AuditEntry) -> Vec<Value> {
+fn call_steps(
+    entry: &AuditEntry,
+    subject: Option<&str>,
+    answered: Option<&AuditEntry>,
+) -> Vec<Value> {
     let value = entry.value();
     let text = |name: &str| entry.text(name);
     let mut steps = vec![json!({
         "stage": "validate",
         "title": "Called",
-        "text": match text("parent").as_str() {
-            "" => format!("`{}` was called", text("tool")),
-            parent => format!("`{}` was called by `{parent}`", text("tool")),
-        },
+        "text": join(&[
+            &match text("parent").as_str() {
+                "" => format!("`{}` was called", text("tool")),
+                parent => format!("`{}` was called by `{parent}`", text("tool")),
+            },
+            subject.unwrap_or_default(),
+        ]),
         "at": text("time"),
     })];
     let mut push = |stage: &str, title: &str, text: String| {
@@ -225,10 +378,13 @@ fn call_steps(entry: &AuditEntry) -> Vec<Value> {
         } else {
             format!(" ({rule})")
         };
-        push("decide", "Rules", format!("{decision}{because}"));
+        let because = format!("{decision}{because}");
+        push("decide", "Rules", join(&[&because, tainted_text(entry)]));
     }
     let answer = text("answer");
-    if !answer.is_empty() {
+    // The line of the answer also says who gave it, and where.
+    let is_told = answered.is_some_and(|line| line.text("answer") == answer);
+    if !answer.is_empty() && !is_told {
         let waited = value["waitedMs"].as_u64();
         let waited = waited.map_or(String::new(), |ms| {
             format!(", after {:.1} s", ms as f64 / 1000.0)
@@ -263,12 +419,27 @@ fn call_steps(entry: &AuditEntry) -> Vec<Value> {
             "the result has content of strangers".to_owned(),
         );
     }
-    let end = match (value["ok"] == true, text("code")) {
-        (true, _) => "succeeded".to_owned(),
-        (false, code) => format!("failed: {code}"),
+    let outcome = entry.outcome().unwrap_or(OutcomeKind::Failed);
+    let end = match (outcome, text("code")) {
+        (OutcomeKind::Ok, _) => "succeeded".to_owned(),
+        (outcome, code) if code.is_empty() => outcome.to_string(),
+        (outcome, code) => format!("{outcome}: {code}"),
     };
-    push("outcome", "Result", join(&[&end, &receipt(value)]));
+    push(
+        "outcome",
+        "Result",
+        join(&[&end, &text("detail"), &receipt(value)]),
+    );
     steps
+}
+
+/// Says that untrusted content was a reason of the decision.
+fn tainted_text(entry: &AuditEntry) -> &'static str {
+    if entry.value()["tainted"] == true {
+        "also because the session had read content of strangers"
+    } else {
+        ""
+    }
 }
 
 fn describe_answer(answer: &str) -> String {
@@ -303,7 +474,7 @@ fn receipt(value: &Value) -> String {
 }
 
 /// Returns the recorded reasons of the decision.
-fn explanation(call: &AuditEntry) -> Value {
+fn explanation(call: &AuditEntry, answered: Option<&AuditEntry>) -> Value {
     let text = |name: &str| {
         let text = call.text(name);
         (!text.is_empty()).then_some(text)
@@ -311,7 +482,10 @@ fn explanation(call: &AuditEntry) -> Value {
     json!({
         "decision": text("decision"),
         "rule": text("rule"),
-        "answer": text("answer").map(|answer| describe_answer(&answer)),
+        "answer": match answered.map(|line| line.text("detail")) {
+            Some(detail) if !detail.is_empty() => Some(detail),
+            _ => text("answer").map(|answer| describe_answer(&answer)),
+        },
         "waitedMs": call.value()["waitedMs"],
         "argumentsRecorded": call.value().get("arguments").is_some(),
     })
@@ -336,6 +510,10 @@ mod tests {
             (
                 r#"{"time":"2026-01-02T01:00:00.000Z","event":"call"}"#,
                 false,
+            ),
+            (
+                r#"{"time":"2026-01-01T01:00:00.000Z","event":"call"}"#,
+                true,
             ),
             (r#"{"event":"effect"}"#, false),
             ("", false),
