@@ -36,6 +36,10 @@ const LIVE_CALLS_TIMEOUT: Duration = Duration::from_millis(200);
 /// Maximum time to send telemetry at the end of the process.
 const TELEMETRY_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Number of tasks that a thread runs before it looks for network events. A call that computes yields each millisecond,
+/// so the messages of other calls wait for at most this many milliseconds.
+const POLLS_BEFORE_IO: u32 = 8;
+
 fn main() -> ExitCode {
     if let Some(exit) = mimir_wasm::run_if_child() {
         return exit;
@@ -86,7 +90,11 @@ fn run(args: CliArgs) -> CommandResult {
             | CliCommand::Worker(_)
             | CliCommand::Run(_)
             | CliCommand::Chat(_),
-        ) => tokio::runtime::Builder::new_multi_thread(),
+        ) => {
+            let mut builder = tokio::runtime::Builder::new_multi_thread();
+            builder.event_interval(POLLS_BEFORE_IO);
+            builder
+        }
         // A single call gains nothing from more threads, and starting them takes time.
         _ => tokio::runtime::Builder::new_current_thread(),
     };

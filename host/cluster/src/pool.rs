@@ -129,6 +129,7 @@ impl WorkerPool {
         node: ClusterNode,
         options: PoolOptions,
     ) -> Result<Self, ClusterError> {
+        let connection = connection.for_calls();
         let (replies, receive) = ReplyTable::subscribe(&connection).await?;
         let parts = Arc::new(PoolParts {
             connection,

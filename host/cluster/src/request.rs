@@ -51,7 +51,7 @@ pub(crate) enum RequestError {
     #[error("{0}")]
     Connection(String),
     /// An error answer.
-    #[error("{text} (JetStream error {code})")]
+    #[error("{text} (JetStream error {code}){}", remedy(*code))]
     Api {
         /// The code.
         code: u64,
@@ -83,16 +83,16 @@ impl RequestError {
 
     /// Returns true if storage has no space left.
     pub(crate) fn is_full(&self) -> bool {
-        matches!(
-            self.code(),
-            Some(
-                code::ACCOUNT_RESOURCES
-                    | code::INSUFFICIENT_RESOURCES
-                    | code::MEMORY_EXCEEDED
-                    | code::STORAGE_EXCEEDED
-                    | code::STORE_FAILED
-            )
-        )
+        let code = self.code();
+        code.is_some_and(|code| is_server_full(code) || code == code::STORE_FAILED)
+    }
+
+    /// Returns the cause without what to do.
+    pub(crate) fn cause(&self) -> String {
+        match self {
+            Self::Api { code, text } => format!("{text} (JetStream error {code})"),
+            error => error.to_string(),
+        }
     }
 
     /// Returns true if a message was published with an outdated sequence.
@@ -101,6 +101,27 @@ impl RequestError {
             self.code(),
             Some(code::WRONG_LAST_SEQUENCE | code::WRONG_LAST_SEQUENCE_CONSTANT)
         )
+    }
+}
+
+/// Returns true for the codes of servers whose store for all streams has no space left.
+fn is_server_full(code: u64) -> bool {
+    matches!(
+        code,
+        code::ACCOUNT_RESOURCES
+            | code::INSUFFICIENT_RESOURCES
+            | code::MEMORY_EXCEEDED
+            | code::STORAGE_EXCEEDED
+    )
+}
+
+/// Returns what to do about an error, to be added to its text.
+fn remedy(code: u64) -> &'static str {
+    if is_server_full(code) {
+        "; the store of a NATS server is full: free space on its disk, or set max_file_store in its configuration to more \
+         than the streams use"
+    } else {
+        ""
     }
 }
 
@@ -239,5 +260,31 @@ fn parse_answer<T: DeserializeOwned>(payload: &[u8]) -> Result<T, RequestError> 
             text: error.description,
         }),
         None => serde_json::from_slice(payload).map_err(invalid),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn full_store_of_a_server_is_explained() {
+        let answer = br#"{"error":{"code":503,"err_code":10047,"description":"insufficient storage resources available"}}"#;
+        let error = parse_answer::<StoredMessage>(answer).unwrap_err();
+        assert!(error.is_full() && !error.is_transient());
+        let text = error.to_string();
+        assert!(
+            text.contains("JetStream error 10047") && text.contains("max_file_store"),
+            "{text}"
+        );
+        assert!(!error.cause().contains("max_file_store"));
+        let other = RequestError::Api {
+            code: code::STREAM_NOT_FOUND,
+            text: "stream not found".to_owned(),
+        };
+        assert_eq!(
+            other.to_string(),
+            "stream not found (JetStream error 10059)"
+        );
     }
 }

@@ -52,6 +52,8 @@ const PARALLEL_READS: usize = 32;
 #[derive(Clone)]
 pub struct NatsState {
     access: Arc<StateAccess>,
+    /// For tasks on the runtime of calls.
+    call_access: Arc<StateAccess>,
 }
 
 /// Access to the buckets, as tasks of the connection's runtime share it.
@@ -73,11 +75,15 @@ struct BucketValue {
 impl NatsState {
     /// Creates the shared state of this cluster.
     pub fn new(connection: ClusterConnection) -> Self {
-        Self {
-            access: Arc::new(StateAccess {
+        let access = |connection: ClusterConnection| {
+            Arc::new(StateAccess {
                 connection,
                 counters: EventCounters::default(),
-            }),
+            })
+        };
+        Self {
+            call_access: access(connection.for_calls()),
+            access: access(connection),
         }
     }
 
@@ -86,14 +92,36 @@ impl NatsState {
         &self.access.connection
     }
 
-    /// Runs an access on the connection's runtime, so that it also completes for callers that block.
-    fn run<T, F>(&self, access: F) -> BoxFuture<'static, Result<T, SharedStateError>>
+    /// Runs an access for calls on their own runtime, for others on that of the connection, so that it also completes for
+    /// callers that block. It completes even if the caller is dropped.
+    fn run<T, F>(
+        &self,
+        access: impl FnOnce(Arc<StateAccess>) -> F,
+    ) -> BoxFuture<'static, Result<T, SharedStateError>>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, SharedStateError>> + Send + 'static,
+    {
+        let used = if self.connection().is_on_call_runtime() {
+            &self.call_access
+        } else {
+            &self.access
+        };
+        self.run_with(used, access)
+    }
+
+    fn run_with<T, F>(
+        &self,
+        used: &Arc<StateAccess>,
+        access: impl FnOnce(Arc<StateAccess>) -> F,
+    ) -> BoxFuture<'static, Result<T, SharedStateError>>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, SharedStateError>> + Send + 'static,
     {
         let location = self.location();
-        let task = self.connection().runtime().spawn(access);
+        let runtime = used.connection.runtime();
+        let task = runtime.spawn(access(Arc::clone(used)));
         Box::pin(async move {
             task.await.unwrap_or_else(|_| {
                 Err(SharedStateError::Unreachable {
@@ -111,11 +139,16 @@ impl SharedState for NatsState {
         area: StateArea,
         key: &'a StateKey,
     ) -> BoxFuture<'a, Result<Option<StateEntry>, SharedStateError>> {
-        let (access, key) = (self.access.clone(), key.clone());
-        self.run(async move {
+        let key = key.clone();
+        let read = move |access: Arc<StateAccess>| async move {
             let stored = access.read(area, &key, deadline()).await?;
             Ok(stored.and_then(|stored| stored.entry(key)))
-        })
+        };
+        if self.connection().is_on_call_runtime() {
+            // A read that its caller drops need not complete.
+            return Box::pin(read(Arc::clone(&self.call_access)));
+        }
+        self.run_with(&self.access, read)
     }
 
     fn create<'a>(
@@ -125,8 +158,8 @@ impl SharedState for NatsState {
         value: Vec<u8>,
         lifetime: Option<Duration>,
     ) -> BoxFuture<'a, Result<StateRevision, SharedStateError>> {
-        let (access, key) = (self.access.clone(), key.clone());
-        self.run(async move { access.create(area, &key, value, lifetime).await })
+        let key = key.clone();
+        self.run(|access| async move { access.create(area, &key, value, lifetime).await })
     }
 
     fn update<'a>(
@@ -137,8 +170,8 @@ impl SharedState for NatsState {
         revision: StateRevision,
         lifetime: Option<Duration>,
     ) -> BoxFuture<'a, Result<StateRevision, SharedStateError>> {
-        let (access, key) = (self.access.clone(), key.clone());
-        self.run(async move {
+        let key = key.clone();
+        self.run(|access| async move {
             let change = StateUpdate::value(value, Some(revision), lifetime);
             access.write(area, &key, &change, deadline()).await
         })
@@ -150,8 +183,8 @@ impl SharedState for NatsState {
         key: &'a StateKey,
         revision: Option<StateRevision>,
     ) -> BoxFuture<'a, Result<(), SharedStateError>> {
-        let (access, key) = (self.access.clone(), key.clone());
-        self.run(async move { access.remove(area, &key, revision).await })
+        let key = key.clone();
+        self.run(|access| async move { access.remove(area, &key, revision).await })
     }
 
     fn list<'a>(
@@ -159,16 +192,15 @@ impl SharedState for NatsState {
         area: StateArea,
         prefix: Option<&'a StateKey>,
     ) -> BoxFuture<'a, Result<Vec<StateEntry>, SharedStateError>> {
-        let (access, prefix) = (self.access.clone(), prefix.cloned());
-        self.run(async move { access.list(area, prefix.as_ref()).await })
+        let prefix = prefix.cloned();
+        self.run(|access| async move { access.list(area, prefix.as_ref()).await })
     }
 
     fn watch(
         &self,
         area: StateArea,
     ) -> BoxFuture<'_, Result<Box<dyn StateWatch>, SharedStateError>> {
-        let access = self.access.clone();
-        self.run(async move {
+        self.run_with(&self.access, |access| async move {
             let watch = NatsWatch::start(access, area).await?;
             Ok(Box::new(watch) as Box<dyn StateWatch>)
         })
@@ -180,8 +212,8 @@ impl SharedState for NatsState {
         max: u32,
         window: Duration,
     ) -> BoxFuture<'a, Result<bool, SharedStateError>> {
-        let (access, key) = (self.access.clone(), key.clone());
-        self.run(async move { access.count_within(&key, max, window).await })
+        let key = key.clone();
+        self.run(|access| async move { access.count_within(&key, max, window).await })
     }
 
     fn location(&self) -> String {

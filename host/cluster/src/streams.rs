@@ -314,10 +314,11 @@ impl ClusterConnection {
         ClusterError::Failed {
             servers: self.servers().to_owned(),
             text: format!(
-                "the servers have no space for stream {}: {error}; it reserves {} MiB, and all streams of mimir {} MiB. Set \
+                "the servers have no space for stream {}: {}; it reserves {} MiB, and all streams of mimir {} MiB. Set \
                  max_file_store of each NATS server to at least {} GB, as in the configuration that `mimir cluster init` \
                  writes, and try again",
                 config.name,
+                error.cause(),
                 own / MIB,
                 all / MIB,
                 // With space for what is not counted.

@@ -66,7 +66,7 @@ pub struct CallWorker(Arc<WorkerHandle>);
 /// Ends the tasks of the worker with its last clone.
 struct WorkerHandle {
     parts: Arc<WorkerParts>,
-    tasks: [JoinHandle<()>; 2],
+    tasks: [JoinHandle<()>; 3],
 }
 
 impl Drop for WorkerHandle {
@@ -76,10 +76,13 @@ impl Drop for WorkerHandle {
 }
 
 struct WorkerParts {
+    /// The connection for calls and their frames.
     connection: ClusterConnection,
+    /// The connection for control messages, which are answered while calls block their runtime.
+    control_connection: ClusterConnection,
     node: ClusterNode,
     runner: Arc<dyn CallRunner>,
-    /// Runtime of the calls. The subscriptions are on that of the connection.
+    /// Runtime of the calls.
     runtime: tokio::runtime::Handle,
     capacity: usize,
     slots: Arc<Semaphore>,
@@ -223,14 +226,16 @@ impl CallWorker {
             ended: Notify::new(),
             is_draining: AtomicBool::new(false),
             accepted: AtomicU64::new(0),
-            connection,
+            connection: connection.for_calls(),
+            control_connection: connection,
             node,
             runner,
             capacity,
         });
-        let runtime = parts.connection.runtime().clone();
+        let runtime = parts.control_connection.runtime();
         let tasks = [
-            runtime.spawn(Arc::clone(&parts).serve()),
+            (parts.connection.runtime()).spawn(Arc::clone(&parts).receive_calls()),
+            runtime.spawn(Arc::clone(&parts).receive_control()),
             runtime.spawn(Arc::clone(&parts).stop_abandoned()),
         ];
         Self(Arc::new(WorkerHandle { parts, tasks }))
@@ -265,28 +270,34 @@ impl CallWorker {
 
 impl WorkerParts {
     /// Accepts calls until the connection ends.
-    async fn serve(self: Arc<Self>) {
+    async fn receive_calls(self: Arc<Self>) {
         loop {
             let node = self.node.id();
-            let client = self.connection.client();
-            let calls = client.subscribe(names::worker_calls(&node)).await;
-            let control = client.subscribe(names::worker_control(&node)).await;
-            let (mut calls, mut control) = match (calls, control) {
-                (Ok(calls), Ok(control)) => (calls, control),
-                (Err(error), _) | (_, Err(error)) => {
-                    tracing::warn!(%error, "the worker cannot subscribe to calls");
-                    tokio::time::sleep(SUBSCRIBE_RETRY).await;
-                    continue;
-                }
-            };
+            let mut calls = subscribe(&self.connection, names::worker_calls(&node)).await;
             let mut parts = PartTable::default();
-            let mut control_parts = PartTable::default();
             let mut replaced = std::pin::pin!(self.wait_until_replaced(&node));
             loop {
                 tokio::select! {
                     () = &mut replaced => break,
                     Some(message) = calls.next() => self.accept(message, &node, &mut parts),
-                    Some(message) = control.next() => self.control(message, &mut control_parts),
+                    else => return,
+                }
+            }
+        }
+    }
+
+    /// Handles messages about calls and sessions until the connection ends.
+    async fn receive_control(self: Arc<Self>) {
+        loop {
+            let node = self.node.id();
+            let mut control =
+                subscribe(&self.control_connection, names::worker_control(&node)).await;
+            let mut parts = PartTable::default();
+            let mut replaced = std::pin::pin!(self.wait_until_replaced(&node));
+            loop {
+                tokio::select! {
+                    () = &mut replaced => break,
+                    Some(message) = control.next() => self.control(message, &mut parts),
                     else => return,
                 }
             }
@@ -314,14 +325,16 @@ impl WorkerParts {
             Ok(None) => return,
             Err(error) => {
                 tracing::warn!(%error, "a call is refused");
-                return self.publish_later(reply.to_string(), &WorkerFrame::NotRunning);
+                let refused = self.encode(&[WorkerFrame::NotRunning]);
+                return publish_later(&self.connection, reply.to_string(), refused);
             }
         };
         let mut table = self.calls.lock();
         let known = table.ended.get(&reply).cloned();
         if let Some(known) = known {
             drop(table);
-            return self.publish_parts_later(reply.to_string(), known.frames(self.max_payload()));
+            let frames = known.frames(self.max_payload());
+            return publish_later(&self.connection, reply.to_string(), frames);
         }
         if table.running.contains_key(reply.as_str()) {
             return;
@@ -334,7 +347,8 @@ impl WorkerParts {
         if is_busy {
             drop(table);
             let retry_after_ms = u64::try_from(BUSY_RETRY.as_millis()).unwrap_or(u64::MAX);
-            return self.publish_later(reply.to_string(), &WorkerFrame::Busy { retry_after_ms });
+            let busy = self.encode(&[WorkerFrame::Busy { retry_after_ms }]);
+            return publish_later(&self.connection, reply.to_string(), busy);
         }
         let call = Arc::new(AcceptedRun::new(node));
         table.running.insert(reply.to_string(), Arc::clone(&call));
@@ -414,26 +428,25 @@ impl WorkerParts {
     }
 
     /// Answers whether a call runs. From then on, a call that was never received is refused.
-    fn probe(self: &Arc<Self>, call: String) {
+    fn probe(&self, call: String) {
         if !names::is_call_reply(&call) {
             return;
         }
+        // The end of the call could not be sent, so its server must not go on waiting.
+        if self.connection.is_lost() {
+            return;
+        }
         let mut table = self.calls.lock();
-        if table.running.contains_key(&call) {
-            drop(table);
-            return self.publish_later(call, &WorkerFrame::Running);
-        }
-        match table.ended.get(&call).cloned() {
-            Some(ended) => {
-                drop(table);
-                self.publish_parts_later(call, ended.frames(self.max_payload()));
-            }
-            None => {
-                table.ended.refuse(&call);
-                drop(table);
-                self.publish_later(call, &WorkerFrame::NotRunning);
-            }
-        }
+        let answer = if table.running.contains_key(&call) {
+            self.encode(&[WorkerFrame::Running])
+        } else if let Some(ended) = table.ended.get(&call).cloned() {
+            ended.frames(self.max_payload())
+        } else {
+            table.ended.refuse(&call);
+            self.encode(&[WorkerFrame::NotRunning])
+        };
+        drop(table);
+        publish_later(&self.control_connection, call, answer);
     }
 
     fn find(&self, reply: &str) -> Option<Arc<AcceptedRun>> {
@@ -501,22 +514,35 @@ impl WorkerParts {
     }
 
     async fn publish(&self, subject: &str, parts: Vec<Bytes>) {
-        for part in parts {
-            let sent = self.connection.client().publish(subject.to_owned(), part);
-            if let Err(error) = sent.await {
-                return tracing::warn!(%error, "a frame of a call cannot be sent");
+        publish(&self.connection, subject, parts).await;
+    }
+}
+
+/// Subscribes to a subject, again until that is possible.
+async fn subscribe(connection: &ClusterConnection, subject: String) -> async_nats::Subscriber {
+    loop {
+        match connection.client().subscribe(subject.clone()).await {
+            Ok(subscriber) => return subscriber,
+            Err(error) => {
+                tracing::warn!(%error, "the worker cannot subscribe to calls");
+                tokio::time::sleep(SUBSCRIBE_RETRY).await;
             }
         }
     }
+}
 
-    fn publish_later(self: &Arc<Self>, subject: String, frame: &WorkerFrame) {
-        let encoded = self.encode(&[frame]);
-        self.publish_parts_later(subject, encoded);
+async fn publish(connection: &ClusterConnection, subject: &str, parts: Vec<Bytes>) {
+    for part in parts {
+        let sent = connection.client().publish(subject.to_owned(), part);
+        if let Err(error) = sent.await {
+            return tracing::warn!(%error, "a frame of a call cannot be sent");
+        }
     }
+}
 
-    fn publish_parts_later(self: &Arc<Self>, subject: String, encoded: Vec<Bytes>) {
-        let parts = Arc::clone(self);
-        let runtime = self.connection.runtime();
-        runtime.spawn(async move { parts.publish(&subject, encoded).await });
-    }
+/// Publishes the parts of a message without waiting.
+fn publish_later(connection: &ClusterConnection, subject: String, parts: Vec<Bytes>) {
+    let publisher = connection.clone();
+    let publish = async move { publish(&publisher, &subject, parts).await };
+    connection.runtime().spawn(publish);
 }

@@ -70,10 +70,8 @@ impl PartJoiner {
     /// Adds a part. Returns the message if it is complete.
     pub(crate) fn add(&mut self, part: &Bytes) -> Result<Option<Bytes>, PartError> {
         match part.first() {
-            Some(&COMPLETE) => {
-                self.0 = Vec::new();
-                Ok(Some(part.slice(1..)))
-            }
+            // An answer to a probe may arrive between the parts of another message.
+            Some(&COMPLETE) => Ok(Some(part.slice(1..))),
             Some(&marker @ (MORE | LAST)) => {
                 if self.0.len() + part.len() > MESSAGE_MAX {
                     self.0 = Vec::new();

@@ -101,6 +101,8 @@ type ReadinessSource = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 pub(crate) struct NodeParts {
     pub(crate) state: SharedStateHandle,
     pub(crate) stream: AuditStream,
+    /// The stream for the lines of this node, which its calls wait for.
+    pub(crate) writer_stream: AuditStream,
     description: Mutex<NodeDescription>,
     started: u64,
     incarnation: Mutex<Arc<NodeIncarnation>>,
@@ -119,14 +121,15 @@ pub(crate) struct NodeParts {
 impl NodeParts {
     fn new(
         state: SharedStateHandle,
-        stream: AuditStream,
+        connection: ClusterConnection,
         description: NodeDescription,
     ) -> Result<Self, ClusterError> {
         let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let started = started.map_or(0, |time| time.as_millis());
         Ok(Self {
             state,
-            stream,
+            writer_stream: AuditStream::new(connection.for_calls()),
+            stream: AuditStream::new(connection),
             description: Mutex::new(description),
             started: u64::try_from(started).unwrap_or_default(),
             incarnation: Mutex::new(Arc::new(NodeIncarnation::new(None)?)),
@@ -204,7 +207,7 @@ impl NodeParts {
             }
             let revision = held.as_ref().map(|(_, revision)| *revision);
             let pause = match self
-                .renew_once(&incarnation.id, revision, queue.failure().is_none())
+                .renew_once(&incarnation.id, revision, self.can_take_calls(&queue))
                 .await
             {
                 Ok(revision) => {
@@ -230,6 +233,11 @@ impl NodeParts {
             };
             let _ = tokio::time::timeout(pause, self.renew.notified()).await;
         }
+    }
+
+    /// Returns false while the node would refuse all calls, so that others send it none.
+    fn can_take_calls(&self, queue: &LineQueue) -> bool {
+        queue.failure().is_none() && !self.stream.connection().is_lost()
     }
 
     async fn renew_once(
@@ -297,13 +305,10 @@ impl ClusterNode {
         description: NodeDescription,
     ) -> Result<Self, ClusterError> {
         let runtime = connection.runtime().clone();
+        let call_runtime = connection.for_calls().runtime().clone();
         let servers = connection.servers().to_owned();
         let is_closer = description.role != NodeRole::Admin;
-        let parts = NodeParts::new(
-            Arc::clone(&state),
-            AuditStream::new(connection),
-            description,
-        )?;
+        let parts = NodeParts::new(Arc::clone(&state), connection, description)?;
         let parts = Arc::new(parts);
         let (queue, view) = (Arc::new(LineQueue::default()), NodeView::empty());
         let writer = AuditWriterTask::new(Arc::clone(&parts), Arc::clone(&queue));
@@ -314,7 +319,7 @@ impl ClusterNode {
         });
         let mut tasks = vec![
             runtime.spawn(lease),
-            runtime.spawn(writer.run()),
+            call_runtime.spawn(writer.run()),
             runtime.spawn(follow),
         ];
         if is_closer {

@@ -26,7 +26,7 @@ pub async fn connect(url: &str) -> ClusterConnection {
         servers: url.to_owned(),
         ..ConnectionOptions::default()
     };
-    ClusterConnection::connect(options)
+    ClusterConnection::connect_node(options)
         .await
         .expect("the server accepts connections")
 }

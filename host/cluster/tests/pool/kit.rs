@@ -40,12 +40,12 @@ pub async fn eventually(what: &str, condition: impl Fn() -> bool) {
     assert!(waited.is_ok(), "{what}: not within {:?}", crate::PATIENCE);
 }
 
-async fn connect(server: &NatsServer) -> ClusterConnection {
+async fn connect(servers: String) -> ClusterConnection {
     let options = ConnectionOptions {
-        servers: server.url(),
+        servers,
         ..ConnectionOptions::default()
     };
-    ClusterConnection::connect(options).await.unwrap()
+    ClusterConnection::connect_node(options).await.unwrap()
 }
 
 fn description(role: NodeRole, capacity: u32) -> NodeDescription {
@@ -73,18 +73,23 @@ pub struct Worker {
 
 impl Worker {
     pub async fn start(server: &NatsServer, capacity: u32) -> Self {
-        let connection = connect(server).await;
-        let description = description(NodeRole::Worker, capacity);
-        let node = ClusterNode::start(connection.clone(), description)
-            .await
-            .unwrap();
-        let runner = Arc::new(FakeRunner::new(node.audit_sink(AuditSettings::default())));
+        Self::start_at(server.url(), capacity).await
+    }
+
+    /// Starts a worker that reaches the server under this address.
+    pub async fn start_at(url: String, capacity: u32) -> Self {
         // Of its own, so that all its tasks can be ended at once.
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()
             .unwrap();
+        let connection = runtime.spawn(connect(url)).await.unwrap();
+        let description = description(NodeRole::Worker, capacity);
+        let node = ClusterNode::start(connection.clone(), description)
+            .await
+            .unwrap();
+        let runner = Arc::new(FakeRunner::new(node.audit_sink(AuditSettings::default())));
         let entered = runtime.enter();
         let shared = Arc::clone(&runner) as Arc<dyn CallRunner>;
         let jobs = JobRunner::start(
@@ -144,7 +149,7 @@ pub struct Front {
 
 impl Front {
     pub async fn start(server: &NatsServer) -> Self {
-        let connection = connect(server).await;
+        let connection = connect(server.url()).await;
         let description = description(NodeRole::Front, 0);
         let node = ClusterNode::start(connection.clone(), description)
             .await

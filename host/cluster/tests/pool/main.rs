@@ -19,6 +19,8 @@ mod forgery;
 mod jobs;
 mod kept;
 mod kit;
+mod link_loss;
+mod link_proxy;
 #[path = "../../../../tests/kit/nats_server.rs"]
 #[expect(dead_code, reason = "other tests stop and start the server")]
 mod nats_server;

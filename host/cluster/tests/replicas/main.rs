@@ -134,7 +134,7 @@ impl Replica {
             servers: server.url(),
             ..ConnectionOptions::default()
         };
-        let connection = ClusterConnection::connect(options).await.unwrap();
+        let connection = ClusterConnection::connect_node(options).await.unwrap();
         let description = NodeDescription {
             role: NodeRole::Front,
             host: "test".to_owned(),
