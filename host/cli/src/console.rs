@@ -42,6 +42,7 @@ mod record_source;
 mod recorded_calls;
 mod servers;
 mod story;
+mod story_steps;
 mod strangers;
 #[cfg(test)]
 mod tests;

@@ -18,11 +18,11 @@ const EFFECTS_MAX: usize = 50;
 pub struct PageEntries {
     values: Vec<Value>,
     /// Calls whose arguments are not on record, by id. Their effects, which come later, may name the subject.
-    calls: HashMap<String, PendingCall>,
+    calls: HashMap<String, UnnamedCall>,
 }
 
 /// A call whose subject is not known yet.
-struct PendingCall {
+struct UnnamedCall {
     /// The position on the page.
     at: usize,
     /// The subjects of its effects, the last one first.
@@ -44,7 +44,7 @@ impl PageEntries {
             match subject_of_arguments(&value["arguments"]) {
                 Some(subject) => value["about"] = subject.into(),
                 None => {
-                    let call = PendingCall {
+                    let call = UnnamedCall {
                         at: self.values.len(),
                         effects: Vec::new(),
                     };

@@ -18,7 +18,7 @@ use super::record_source::{RecordSource, SearchedLines};
 #[serde(rename_all = "camelCase", default)]
 pub struct AuditedCall {
     /// The event: a call or an effect.
-    event: String,
+    pub(super) event: String,
     /// The id.
     pub id: String,
     /// The time of arrival.

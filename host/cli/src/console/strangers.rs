@@ -41,11 +41,6 @@ pub struct StrangerRead {
 pub struct StrangerTrail(HashMap<String, Vec<TaintedLine>>);
 
 impl TaintedLine {
-    /// Returns the time of the call.
-    pub fn time(&self) -> Timestamp {
-        self.time
-    }
-
     /// Returns the line as JSON.
     pub fn value(&self) -> Value {
         json!({

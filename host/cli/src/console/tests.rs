@@ -13,6 +13,7 @@ use mimir::user_dirs::UserDirs;
 use mimir::workspace::WorkspaceFolder;
 
 mod policy;
+mod record;
 
 /// Number of looks for a question, of which each takes some milliseconds.
 const ATTEMPTS: usize = 5_000;
