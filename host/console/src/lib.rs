@@ -28,7 +28,7 @@ pub use backend::ConsoleBackend;
 pub use event::{ConsoleEvent, ConsoleEventKind, ConsoleEvents};
 pub use limits::ConsoleLimits;
 pub use login::{BrowserLogin, ConsolePerson, StartedLogin};
-pub use login_record::{ConsoleLoginKind, ConsoleLoginRecord, LoginClient, LoginRecorder};
+pub use login_record::{ConsoleLoginKind, ConsoleLoginRecord, ConsoleLoginRecorder, LoginClient};
 pub use pairing::QrMatrix;
 pub use request::{
     ConsoleRequest, PolicyChange, PolicyEdit, PolicyEditFile, QuestionAnswer, QuestionAnswerKind,

@@ -19,7 +19,7 @@ const USER_AGENT_MAX: usize = 120;
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
 /// Records the logins at a console.
-pub trait LoginRecorder: Send + Sync + 'static {
+pub trait ConsoleLoginRecorder: Send + Sync + 'static {
     /// Records a login, or a refused attempt.
     fn record(&self, login: &ConsoleLoginRecord);
 }

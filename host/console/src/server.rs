@@ -19,7 +19,7 @@ use crate::handler::ConsoleListener;
 use crate::limits::ConsoleLimits;
 use crate::login::BrowserLogin;
 use crate::login_pages::LoginSteps;
-use crate::login_record::{ConsoleLoginRecord, LoginRecorder};
+use crate::login_record::{ConsoleLoginRecord, ConsoleLoginRecorder};
 use crate::pairing::QrMatrix;
 use crate::rate::RequestBudget;
 use crate::response::text_response;
@@ -37,7 +37,7 @@ pub struct ConsoleOptions {
     /// Login of other people. Without it, only one-time links begin sessions.
     pub login: Option<Arc<dyn BrowserLogin>>,
     /// Record of the logins.
-    pub recorder: Option<Arc<dyn LoginRecorder>>,
+    pub recorder: Option<Arc<dyn ConsoleLoginRecorder>>,
     /// Limits.
     pub limits: ConsoleLimits,
 }

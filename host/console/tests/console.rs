@@ -9,8 +9,8 @@ use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use mimir_console::{
     BrowserLogin, ConsoleBackend, ConsoleEvent, ConsoleEventKind, ConsoleEvents, ConsoleLimits,
-    ConsoleLoginRecord, ConsoleOptions, ConsolePerson, ConsoleRequest, ConsoleRole, ConsoleServer,
-    ConsoleUser, LoginRecorder, RecordFilter, StartedLogin, TeamAddress,
+    ConsoleLoginRecord, ConsoleLoginRecorder, ConsoleOptions, ConsolePerson, ConsoleRequest,
+    ConsoleRole, ConsoleServer, ConsoleUser, RecordFilter, StartedLogin, TeamAddress,
 };
 use mimir_core::{BoxFuture, ToolError};
 use parking_lot::Mutex;
@@ -76,7 +76,7 @@ impl ConsoleBackend for RecordingBackend {
 #[derive(Default)]
 pub struct RecordedLogins(Mutex<Vec<ConsoleLoginRecord>>);
 
-impl LoginRecorder for RecordedLogins {
+impl ConsoleLoginRecorder for RecordedLogins {
     fn record(&self, login: &ConsoleLoginRecord) {
         self.0.lock().push(login.clone());
     }

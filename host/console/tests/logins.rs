@@ -206,7 +206,7 @@ async fn open_export(console: &TestConsole, cookie: &str) -> TcpStream {
 }
 
 #[tokio::test]
-async fn console_exports_of_slow_clients_end_and_block_nobody_else() {
+async fn console_exports_of_slow_clients_end_and_leave_room_for_others() {
     let change = |limits: &mut mimir_console::ConsoleLimits| {
         limits.export_stalled = Duration::from_millis(200);
         limits.exports = 3;

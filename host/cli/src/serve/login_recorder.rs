@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use mimir_console::{ConsoleLoginRecord, LoginRecorder};
+use mimir_console::{ConsoleLoginRecord, ConsoleLoginRecorder};
 use mimir_core::audit::{AuditEvent, AuditSink, EventKind};
 use mimir_core::text::visible;
 
@@ -20,7 +20,7 @@ impl AuditedLogins {
     }
 }
 
-impl LoginRecorder for AuditedLogins {
+impl ConsoleLoginRecorder for AuditedLogins {
     fn record(&self, login: &ConsoleLoginRecord) {
         let mut event = AuditEvent::new(EventKind::ConsoleLogin, SystemTime::now())
             .with_detail(&login.to_string());

@@ -175,7 +175,7 @@ fn console_logins_are_on_the_record() {
     let (path, key) = parts_of(&console.link);
     let body = json!({ "key": key }).to_string();
     let again = format!("{path}api/login");
-    let agent = "user-agent: Evil/1.0 \u{1b}[31m";
+    let agent = "user-agent: Evil/1.0 \u{202e}x";
     assert_eq!(
         send(console.address, "POST", &again, &[agent], &body).0,
         401
@@ -197,7 +197,7 @@ fn console_logins_are_on_the_record() {
         [
             "opened a one-time link as admin, from 127.0.0.1",
             "paired a phone as approver, from 127.0.0.1",
-            "a one-time link was refused, from 127.0.0.1, with Evil/1.0 \\u{1b}[31m",
+            "a one-time link was refused, from 127.0.0.1, with Evil/1.0 \\u{202e}x",
         ]
     );
     assert_eq!(lines[2]["ok"], false, "{shown}");
