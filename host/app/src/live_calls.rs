@@ -29,7 +29,7 @@ pub use agents::{AgentKey, LiveAgent};
 pub use console::LiveConsole;
 pub use hub::{LiveCallHub, LiveCallSnapshot, LiveCallSource, LiveCallUpdates, LiveUpdate};
 pub use live_call::{
-    CallDecision, EditedArguments, LiveCall, LiveCallEffect, LiveCallProgress, LiveCallStatus,
+    CallDecision, EditedCallArguments, LiveCall, LiveCallEffect, LiveCallProgress, LiveCallStatus,
 };
 #[cfg(unix)]
 pub use publisher::{LiveCallPublisher, flush, set_process_name};

@@ -36,7 +36,7 @@ pub struct LiveCall {
     pub ran_ms: Option<f64>,
     /// The arguments that a person has edited, which replace those at the start.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub edited: Option<EditedArguments>,
+    pub edited: Option<EditedCallArguments>,
     /// The last effects, oldest first.
     pub effects: VecDeque<LiveCallEffect>,
     /// The number of all effects.
@@ -84,7 +84,7 @@ pub struct CallDecision {
 /// Arguments of a call that a person has edited.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct EditedArguments {
+pub struct EditedCallArguments {
     /// The masked arguments as JSON, or the reason in parentheses why they are not shown.
     pub arguments: String,
     /// True if the arguments were cut.
@@ -207,7 +207,7 @@ impl LiveCall {
                 arguments_truncated,
                 ..
             } => {
-                self.edited = Some(EditedArguments {
+                self.edited = Some(EditedCallArguments {
                     arguments: arguments.clone(),
                     arguments_truncated: *arguments_truncated,
                 });

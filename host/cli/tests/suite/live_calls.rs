@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -231,11 +232,15 @@ fn top_stops_an_agent_undoes_its_change_and_starts_again() {
     agent.hello(json!({}));
     let tmux = open(home.path(), (80, 24), "NO_COLOR=1 ");
     let write = |text: &str| json!({"path": "notes.md", "content": text});
+    // The server looks for screens once a second, and earlier calls are not shown.
+    let list = json!({"path": "."});
+    while !tmux.screen().contains("list_directory") {
+        agent.call("list_directory", list.clone());
+        std::thread::sleep(Duration::from_millis(100));
+    }
     let done = agent.call("write_file", write("overwritten"));
     assert_eq!(done["isError"], false, "{done}");
-    tmux.wait("the call", |screen| {
-        screen.contains("write_file") && screen.contains("done")
-    });
+    tmux.wait("the call", |screen| screen.contains("write_file"));
     tmux.keys(&["t", "y"]);
     tmux.wait_for_text("STOPPED: test 1");
     let refused = agent.call("write_file", write("again"));
@@ -246,8 +251,9 @@ fn top_stops_an_agent_undoes_its_change_and_starts_again() {
     tmux.wait("the start", |screen| !screen.contains("STOPPED"));
     let path = json!({"path": "notes.md"});
     assert_eq!(agent.call("read_file", path)["isError"], false);
-    // The call that has changed the file is the last one in the list.
-    tmux.keys(&["End", "u"]);
+    // The newest call is first: the read, the refused write, and the one that has changed the file.
+    tmux.wait_for_text("read_file");
+    tmux.keys(&["Home", "Down", "Down", "u"]);
     tmux.wait_for_text("Undo the changes of `write_file`? y/n");
     tmux.keys(&["y"]);
     tmux.wait_for_text("were undone");

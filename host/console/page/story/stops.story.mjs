@@ -83,4 +83,42 @@ export const stories = {
       await workspace.close();
     }
   },
+
+  async 'one of three agents is stopped, and lets the others work'(browser) {
+    const workspace = new Workspace('approvals:\n  unattended: wait\ntools:\n  exec:\n    approval: allow\n');
+    try {
+      workspace.write('notes.txt', 'alpha\n');
+      const { url } = await workspace.console();
+      const [wild, second, third] = await Promise.all(['wild', 'second', 'third'].map((name) => workspace.agent({ name })));
+      const page = await openPage(browser, url);
+      const sleeping = wild.call('exec', { command: 'echo begun; sleep 600', timeout: 900 });
+      const read = (agent) => agent.call('read_file', { path: 'notes.txt' });
+      const row = page.getByRole('treeitem').filter({ hasText: 'sleep 600' });
+      await row.waitFor();
+      // A flood of the others does not push it away.
+      for (let index = 0; index < 40; index++) await Promise.all([read(second), read(third)]);
+      await row.getByRole('button', { name: /^Stop agent wild/ }).click();
+      const dialog = page.getByRole('dialog', { name: 'Stop this agent?' });
+      await dialog.getByLabel(/^Reason/).fill('it goes in circles');
+      await dialog.getByRole('button', { name: 'Stop agent' }).click();
+      const strip = page.getByRole('region', { name: 'Stopped agents' });
+      await strip.getByText('it goes in circles').waitFor();
+      await shot(page, 'story-stopped-agent');
+      const ended = await sleeping;
+      assert.match(ended.text, /was stopped by .*may have taken effect: it goes in circles/);
+      const refused = await read(wild);
+      assert.equal(refused.isError, true);
+      assert.match(refused.text, /all calls of this agent are stopped by/);
+      console.log(`      the stopped agent reads: ${refused.text.slice(0, 160)}`);
+      for (const other of [second, third]) assert.equal((await read(other)).isError ?? false, false);
+      await strip.getByRole('button', { name: 'Let it work again' }).click();
+      await strip.waitFor({ state: 'hidden' });
+      await eventually(async () => assert.equal((await read(wild)).isError ?? false, false));
+      await go(page, 'record');
+      await page.getByText(/all calls of the session .* are refused/).first().waitFor();
+      await closePage(page);
+    } finally {
+      await workspace.close();
+    }
+  },
 };
