@@ -25,8 +25,8 @@ export const stories = {
       await go(page, 'record');
       await page.getByRole('link', { name: 'Refused, last 7 days' }).click();
       const record = page.getByRole('listbox', { name: /^Record/ });
-      const byRule = record.getByRole('option', { name: /refused delete_file notes\.txt deny/ });
-      const byPerson = record.getByRole('option', { name: /refused edit_file notes\.txt ask: no/ });
+      const byRule = record.getByRole('option', { name: /refused delete_file notes\.txt .*deny, POLICY_DENIED/ });
+      const byPerson = record.getByRole('option', { name: /refused edit_file notes\.txt .*ask: no, APPROVAL_DENIED/ });
       await byRule.waitFor();
       await byPerson.waitFor();
       assert.equal(await record.getByRole('option', { name: /read_file/ }).count(), 0);
@@ -38,7 +38,7 @@ export const stories = {
 
       await go(page, 'record');
       await page.getByRole('link', { name: 'Failed', exact: true }).click();
-      await record.getByRole('option', { name: /failed read_file missing\.txt FILE_NOT_FOUND/ }).waitFor();
+      await record.getByRole('option', { name: /failed read_file missing\.txt .*FILE_NOT_FOUND/ }).waitFor();
       assert.equal(await record.getByRole('option', { name: /edit_file/ }).count(), 0);
       const lines = workspace.mimir('audit', 'show', '--since', '7d', '--outcome', 'refused');
       assert.match(lines, /delete_file.*\n[^]*edit_file|edit_file[^]*\n.*delete_file/);
@@ -74,7 +74,7 @@ export const stories = {
       const ledTo = story.getByRole('list', { name: 'What it led to' });
       await ledTo.getByText('/steal').waitFor();
       await ledTo.getByRole('link', { name: 'web_fetch' }).click();
-      await story.getByText('Had read content of strangers').waitFor();
+      await story.getByText(/^Had read content of strangers/).waitFor();
       await shot(page, 'story-led-to-call');
       await story.getByRole('link', { name: 'Show that call' }).first().click();
       await story.getByRole('list', { name: 'What it led to' }).waitFor();
