@@ -5,7 +5,7 @@
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -68,6 +68,10 @@ pub struct LiveCallPublisher(Arc<PublisherState>);
 
 struct PublisherState {
     is_watched: AtomicBool,
+    /// True while new calls are not reported, because too many reports wait.
+    is_crowded: AtomicBool,
+    /// Number of calls that were not reported for that reason.
+    skipped: AtomicU64,
     work: Mutex<PublisherWork>,
     /// Wakes the thread.
     wake: Condvar,
@@ -88,6 +92,15 @@ impl PublisherState {
     fn is_watched(&self) -> bool {
         self.is_watched.load(Ordering::Relaxed)
     }
+
+    /// Notes whether the queue takes new calls.
+    fn note_queue(&self, work: &PublisherWork) {
+        let is_crowded = work.queue.is_crowded();
+        // Seldom written, so that calls of other threads can read it fast.
+        if self.is_crowded.load(Ordering::Relaxed) != is_crowded {
+            self.is_crowded.store(is_crowded, Ordering::Relaxed);
+        }
+    }
 }
 
 impl CallMonitor for LiveCallPublisher {
@@ -95,8 +108,21 @@ impl CallMonitor for LiveCallPublisher {
         self.0.is_watched()
     }
 
+    fn takes_call(&self) -> bool {
+        if !self.0.is_watched() {
+            return false;
+        }
+        let is_crowded = self.0.is_crowded.load(Ordering::Relaxed);
+        if is_crowded {
+            self.0.skipped.fetch_add(1, Ordering::Relaxed);
+        }
+        !is_crowded
+    }
+
     fn report(&self, report: CallReport) {
-        self.0.work.lock().queue.push(report);
+        let mut work = self.0.work.lock();
+        work.queue.push(report);
+        self.0.note_queue(&work);
     }
 }
 
@@ -117,6 +143,8 @@ impl LiveCallPublisher {
     ) -> io::Result<Self> {
         let state = Arc::new(PublisherState {
             is_watched: AtomicBool::new(false),
+            is_crowded: AtomicBool::new(false),
+            skipped: AtomicU64::new(0),
             work: Mutex::default(),
             wake: Condvar::new(),
             done: Condvar::new(),
@@ -320,11 +348,11 @@ impl PublisherThread {
                 };
                 work.is_idle = false;
                 work.is_flushing = false;
-                (
-                    work.queue.take(max),
-                    work.queue.take_dropped(),
-                    work.has_ended,
-                )
+                let reports = work.queue.take(max);
+                self.state.note_queue(&work);
+                let skipped = self.state.skipped.swap(0, Ordering::Relaxed);
+                let dropped = work.queue.take_dropped().saturating_add(skipped);
+                (reports, dropped, work.has_ended)
             };
             self.send(reports, dropped);
             self.state.work.lock().is_idle = true;
@@ -430,7 +458,9 @@ impl PublisherThread {
         self.send_stops();
         if self.own.is_none() && self.consoles.is_empty() {
             self.state.is_watched.store(false, Ordering::Relaxed);
-            self.state.work.lock().queue.clear();
+            let mut work = self.state.work.lock();
+            work.queue.clear();
+            self.state.note_queue(&work);
         }
     }
 }

@@ -57,6 +57,11 @@ impl ReportQueue {
         std::mem::take(&mut self.dropped)
     }
 
+    /// Returns true if new calls are dropped.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.reports.len() >= MAX_WITH_STARTS
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.reports.is_empty() && self.dropped == 0
     }
