@@ -153,6 +153,19 @@ mod tests {
     }
 
     #[test]
+    fn whole_message_between_parts_does_not_replace_them() {
+        let message = vec![7; 2500];
+        let mut joiner = PartJoiner::default();
+        let mut joined = Vec::new();
+        for part in split(&message, 0) {
+            joined.extend(joiner.add(&part).unwrap());
+            let answer = joiner.add(&Bytes::from("=running")).unwrap();
+            assert_eq!(answer, Some(Bytes::from("running")));
+        }
+        assert_eq!(joined, [Bytes::from(message)]);
+    }
+
+    #[test]
     fn invalid_and_too_large_messages_are_errors() {
         let mut joiner = PartJoiner::default();
         assert_eq!(joiner.add(&Bytes::new()), Err(PartError::Marker));
