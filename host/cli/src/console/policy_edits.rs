@@ -13,7 +13,7 @@ use mimir_core::{Tool, ToolError, ToolErrorCode};
 use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 
-use mimir::settings::{ConfigEdit, ConfigOwner, ConfigPreview, ConfigSchema};
+use mimir::settings::{ConfigEdit, ConfigLocation, ConfigOwner, ConfigPreview, ConfigSchema};
 
 use super::workspace::LoadedWorkspace;
 
@@ -162,7 +162,7 @@ pub fn propose(
             return Ok(json!({
                 "diff": [],
                 "digest": Value::Null,
-                "problems": [error.message],
+                "problems": [without_position(workspace, edit, &error.message)],
                 "fault": fault(edit, &error),
                 "notes": [],
             }));
@@ -177,6 +177,27 @@ pub fn propose(
         "problems": [],
         "notes": notes(workspace, edit, &preview),
     }))
+}
+
+/// Removes the position in the edited file from a message: the person has not seen the edited file.
+fn without_position<'a>(
+    workspace: &LoadedWorkspace,
+    edit: &PolicyEdit,
+    message: &'a str,
+) -> &'a str {
+    let setup = &workspace.setup;
+    let locations = ConfigLocation::all_locations(&setup.user_dirs, &setup.workspace);
+    let file = locations
+        .iter()
+        .find(|location| location.owner == owner(edit));
+    let rest = file.and_then(|file| message.strip_prefix(&format!("{}:", file.shown)));
+    rest.and_then(|rest| rest.split_once(": "))
+        .filter(|(position, _)| {
+            position
+                .bytes()
+                .all(|byte| byte.is_ascii_digit() || byte == b':')
+        })
+        .map_or(message, |(_, text)| text)
 }
 
 /// Returns the field of an edit that an error is about: the key or the value of a change, with the kind of value that is

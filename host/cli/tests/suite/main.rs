@@ -39,6 +39,7 @@ mod console;
 // Login of people at the console of a server.
 mod console_login;
 mod console_questions;
+mod console_rules;
 // Commands in containers, as configured.
 mod containers;
 // Location of stored conversations, and the taint stored with them.

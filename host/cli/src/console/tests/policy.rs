@@ -50,7 +50,7 @@ tools:
 policy:
   rules:
     - {decision: ask, tools: [exec]}
-providers: {mine: {url: 'https://m.example'}}
+providers: {mine: {api: openai, url: 'https://m.example'}}
 ";
     let console = ConsoleFixture::with_settings(settings);
     let policy = console.get(ConsoleRequest::Policy).await;
@@ -214,7 +214,7 @@ network: {allowedHosts: [docs.rs, 192.0.2.7]}
         assert!(!problem.is_empty(), "{key}: {proposed}");
         assert_eq!(proposed["diff"], json!([]), "{key}");
         let error = console.apply(yaml_edit(key, yaml)).await.unwrap_err();
-        assert_eq!(error.message, problem, "{key}");
+        assert!(error.message.ends_with(problem), "{key}: {error}");
         if error.code == ToolErrorCode::PermissionDenied {
             assert!(
                 problem.contains("the server's operator can edit"),
@@ -321,6 +321,21 @@ async fn console_edited_arguments_are_those_on_record() {
         ..answer_to(&question, QuestionAnswerKind::Edit)
     };
     console.answer(&question, edited).await.unwrap();
+    // The edited call is asked about as well.
+    let again = loop {
+        let open = console.wait_for_question().await;
+        if open["card"]["fingerprint"] != question["card"]["fingerprint"] {
+            break open;
+        }
+    };
+    assert!(
+        again["card"]["arguments"]
+            .as_str()
+            .unwrap()
+            .contains("b.txt")
+    );
+    let yes = answer_to(&again, QuestionAnswerKind::Once);
+    console.answer(&again, yes).await.unwrap();
     assert!(calling.await.unwrap().is_ok());
     assert!(!console.root().join("a.txt").exists());
     let story = console.get(ConsoleRequest::CallStory { id }).await;
