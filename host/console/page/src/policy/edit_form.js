@@ -70,4 +70,4 @@ export function EditForm({ action, onEdit, start, fault, isBusy, children }) {
 }
 
 /** The fault of a value, with what is expected unless the text says so. */
-const valueFault = ({ text, expected }) => (expected && !text.includes(expected) ? `${text.replace(/[^.]$/, '$&.')} Expected: ${expected}.` : text);
+const valueFault = ({ text, expected }) => (expected && !/ must be |Known: /.test(text) ? `${text.replace(/[^.]$/, '$&.')} Expected: ${expected}.` : text);

@@ -50,7 +50,7 @@ export function ToolList({ selected }) {
     <div class="tool-list">
       ${groups.map(
         ({ title, tools }) => html`
-          ${title && html`<h3 class="group-head">${title} (${count(tools.length)})</h3>`}
+          ${title && html`<h2 class="group-head">${title} (${count(tools.length)})</h2>`}
           <ul aria-label=${title || 'Tools'}>
             ${tools.map((tool) => html`<${ToolItem} key=${tool.name} tool=${tool} isSelected=${tool.name === selected} mayTurn=${isAdmin(state)} onTurn=${turn.run} />`)}
           </ul>
