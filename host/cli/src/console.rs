@@ -252,8 +252,19 @@ impl ConsoleState {
             Request::Record(filter) => self.read(move |setup| record::page(setup, filter)).await,
             Request::CallStory { id } => {
                 let chain = self.chain().await;
-                self.read(move |setup| story::call_story(setup, &id, chain))
-                    .await
+                let story = self.read(move |setup| story::call_story(setup, &id, chain));
+                let mut story = story.await?;
+                if let Some(cluster) = &self.cluster
+                    && log_check::is_older_than(&story["chain"], &story["lastMessage"])
+                {
+                    self.verify_in_background(cluster);
+                    story["chain"] = log_check::pending_chain();
+                }
+                if !story["undoElsewhere"].is_null() {
+                    let workspace = self.workspace.recent().await?;
+                    cluster_story::drop_undo_of_reader(&mut story, &workspace.snapshot());
+                }
+                Ok(story)
             }
             Request::VerifyRecord => {
                 let _permit = self.log_permit().await;

@@ -16,6 +16,9 @@ const FILES_AGE: Duration = Duration::from_secs(30);
 /// The same for the log of a cluster, all of whose messages are read from the servers.
 const CLUSTER_AGE: Duration = Duration::from_secs(600);
 
+/// Time between two verifications of the log of a cluster for stories of calls.
+const CLUSTER_PAUSE: Duration = Duration::from_secs(30);
+
 /// The state of the chain as of the last verification.
 #[derive(Default)]
 pub struct ChainCache {
@@ -38,8 +41,12 @@ impl ChainCache {
         *self.last.lock() = Some((Instant::now(), chain.clone()));
     }
 
-    /// Returns a guard for the verification of a cluster's log, unless one is running.
+    /// Returns a guard for the verification of a cluster's log, unless one is running, or has just ended.
     pub fn begin_verification(&self) -> Option<tokio::sync::OwnedMutexGuard<()>> {
+        let last = self.last.lock().as_ref().map(|(at, _)| at.elapsed());
+        if last.is_some_and(|age| age < CLUSTER_PAUSE) {
+            return None;
+        }
         Arc::clone(&self.verifying).try_lock_owned().ok()
     }
 }
@@ -57,9 +64,10 @@ pub fn cluster_chain(report: &Result<ClusterVerifyReport, ToolError>) -> Value {
         Ok(report) if report.ok => json!({
             "state": "intact",
             "text": format!(
-                "all {} lines of the cluster's {} nodes are unchanged and in their order",
-                report.lines, report.writers
+                "the {} lines of the cluster's {} nodes up to message {} are unchanged and in their order",
+                report.lines, report.writers, report.head.sequence
             ),
+            "verifiedTo": report.head.sequence,
         }),
         Ok(report) => {
             let faults = report.findings.iter();
@@ -77,4 +85,12 @@ pub fn pending_chain() -> Value {
         "state": "unknown",
         "text": "the log of the cluster is being verified; open the call again later",
     })
+}
+
+/// Returns true if the state of a chain of a cluster says nothing about the lines of a call, because they are newer.
+pub fn is_older_than(chain: &Value, last_message: &Value) -> bool {
+    match (chain["verifiedTo"].as_u64(), last_message.as_u64()) {
+        (Some(verified), Some(last)) => verified < last,
+        _ => false,
+    }
 }

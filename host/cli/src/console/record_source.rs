@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mimir_audit::{AuditEntry, AuditLog, ChainLink, LogSnapshot};
-use mimir_cluster::{ClusterAuditError, RecentMessage, WriterFacts};
+use mimir_cluster::{ClusterAuditError, NodeRole, RecentMessage, WriterFacts};
 use mimir_core::ToolError;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
@@ -24,6 +24,11 @@ const SKIP_TIME: Duration = Duration::from_secs(8);
 
 /// Number of bits of a position for the number of the line in its message. A message has at most 768 KiB.
 const LINE_BITS: u32 = 13;
+
+/// Returns the sequence of the message at a position in the log of a cluster.
+pub fn message_of_position(position: u64) -> u64 {
+    position >> LINE_BITS
+}
 
 /// The log of a console for reading, from threads on which it may block.
 pub enum RecordSource {
@@ -220,10 +225,12 @@ impl ClusterSource {
     }
 
     /// Returns true for writers whose lines belong to the console of the workspace: those of its nodes, and those of
-    /// commands, which have no workspace.
+    /// commands, which have no workspace. A node whose first line was removed, and that has ended, may have another one.
     fn is_shown(&self, writer: &WriterFacts) -> bool {
-        let workspace = writer.workspace.as_deref();
-        workspace.is_none_or(|workspace| workspace == self.0.workspace())
+        match writer.workspace.as_deref() {
+            Some(workspace) => workspace == self.0.workspace(),
+            None => writer.role.as_deref() == Some(NodeRole::Admin.as_str()),
+        }
     }
 
     /// Calls `visit` with each line before a position, newest first, and its number from 1, until it breaks.
@@ -233,7 +240,7 @@ impl ClusterSource {
         mut visit: impl FnMut(RecordLine<'_>, u64) -> ControlFlow<()>,
     ) -> Result<SearchedLines, ToolError> {
         let (mut lines, mut next) = (0, None);
-        let last = before.map(|before| before >> LINE_BITS);
+        let last = before.map(message_of_position);
         let until = Instant::now() + SKIP_TIME;
         let visited = self.0.recent_log().visit_newest_first(last, |message| {
             if !self.is_shown(&message.writer) {

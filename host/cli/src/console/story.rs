@@ -155,6 +155,7 @@ pub fn call_story(setup: &HostSetup, id: &str, chain: Value) -> Result<Value, To
     }));
     let in_cluster = in_cluster.story(setup);
     let undo_elsewhere = in_cluster.as_ref().and_then(|story| story.undo.clone());
+    let last_message = in_cluster.as_ref().map(|story| story.last_message);
     story.extend(in_cluster.into_iter().flat_map(|story| story.steps));
     // The line of a call is written at its end, after those of its effects.
     story.sort_by_key(|step| stage_rank(step["stage"].as_str().unwrap_or_default()));
@@ -162,6 +163,7 @@ pub fn call_story(setup: &HostSetup, id: &str, chain: Value) -> Result<Value, To
         "entries": shown,
         "story": story,
         "chain": chain,
+        "lastMessage": last_message,
         "nested": nested,
         "undoElsewhere": undo_elsewhere.filter(|_| undo.is_none()),
         "undo": undo,

@@ -18,7 +18,8 @@ use super::recorded_line::RecordedLine;
 use super::stream::{AuditStream, StreamExtent};
 use super::{ClusterAuditError, WriterName};
 use crate::connection::ClusterConnection;
-use crate::node::{NodeEntry, NodeView};
+use crate::names;
+use crate::node::{NodeEntry, NodeRole, NodeView};
 
 /// Number of messages of a block.
 const BLOCK_MESSAGES: u64 = 256;
@@ -69,9 +70,15 @@ impl WriterFacts {
         let described = opened
             .as_ref()
             .and_then(|line| line.detail.split_once(" on "));
+        let role = match described {
+            Some((role, _)) => Some(role),
+            // Only administrators remove messages.
+            None if writer == names::AUDIT_RETENTION => Some(NodeRole::Admin.as_str()),
+            None => None,
+        };
         Self {
             writer: writer.to_owned(),
-            role: described.map(|(role, _)| role.to_owned()),
+            role: role.map(str::to_owned),
             host: described.map(|(_, host)| host.to_owned()),
             workspace: opened
                 .as_ref()
@@ -196,7 +203,7 @@ impl RecentLog {
         last: Option<u64>,
         mut visit: impl FnMut(&RecentMessage) -> ControlFlow<()>,
     ) -> Result<(), ClusterAuditError> {
-        // What a person has just done must be there.
+        // Not the known one: a reader expects the line of a call that has just ended.
         let extent = self.0.stream.extent().await?;
         let Some(extent) = extent.filter(|extent| extent.messages > 0) else {
             return Ok(());
@@ -428,6 +435,8 @@ mod tests {
         assert_eq!(facts.role.as_deref(), Some("worker"));
         assert_eq!(facts.host.as_deref(), Some("big on host"));
         assert_eq!(facts.workspace.as_deref(), Some("main"));
+        let retention = WriterFacts::of_message(names::AUDIT_RETENTION, None);
+        assert_eq!(retention.role.as_deref(), Some("admin"));
         let other = message(r#"{"event":"call","subject":"w1","detail":"worker on x"}"#);
         assert_eq!(WriterFacts::of_message("w1", Some(&other)).role, None);
     }

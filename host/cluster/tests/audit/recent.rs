@@ -95,7 +95,7 @@ async fn recent_lines_of_ended_nodes_name_them_also_after_a_removal() {
     let state = NatsState::new(admin.connection.clone());
     let folder = tempfile::tempdir().unwrap();
     let log = ClusterLog::new(admin.connection.clone());
-    let now = std::time::SystemTime::now();
+    let now = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
     let removed = log.export_and_remove(&state, folder.path(), now, "a test");
     let (_, removed) = removed.await.unwrap();
     assert!(removed.messages > 0, "{removed:?}");

@@ -162,8 +162,8 @@ fn console_shows_the_record_of_all_workers() {
     // The story says who took the call and who ran it, and where its change can be undone.
     let story = console.story(&written[0]);
     let texts = texts_of(&story);
-    assert!(texts.contains("this one took the call"), "{texts}");
-    assert!(texts.contains("announced and ran it"), "{texts}");
+    assert!(texts.contains("this server on "), "{texts}");
+    assert!(texts.contains(" ran it"), "{texts}");
     let id = written[0]["id"].as_str().unwrap();
     assert_eq!(
         story["undoElsewhere"]["command"],
@@ -174,6 +174,10 @@ fn console_shows_the_record_of_all_workers() {
         story["undoElsewhere"]["node"], written[0]["node"]["id"],
         "{story}"
     );
+    let read = call(&serving, "read_file", json!({"path": "0.md"}));
+    assert_eq!(read["isError"], false, "{read}");
+    let read = console.story(&console.calls("read_file")[0]);
+    assert_eq!(read["undoElsewhere"], Value::Null, "{read}");
     let (status, _) = console.post(&format!("undo/{id}"), &json!({}));
     assert_eq!(status, 404, "the server has no copy to undo it from");
     let charts = console.get("record/charts?days=1");

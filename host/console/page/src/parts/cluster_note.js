@@ -1,4 +1,4 @@
-/** What a screen does not show of a cluster. */
+/** The limits of a screen in a cluster, where other processes run calls. */
 import { html } from '../base/html.js';
 import { plural } from '../base/format.js';
 import { session } from '../base/session.js';

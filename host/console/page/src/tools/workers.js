@@ -67,7 +67,7 @@ function NodeRow({ node }) {
   return html`
     <tr>
       <td><${Tag} tone=${TONES[state] ?? 'bad'}>${state ?? 'unknown'}<//></td>
-      <td>${ROLES[role] ?? 'other'}${isSelf && html` <span class="faint small">this one</span>`}${hasConsole && html` <span class="faint small">console</span>`}</td>
+      <td>${ROLES[role] ?? 'other'}${isSelf && html`<div class="faint small">this one</div>`}${hasConsole && html`<div class="faint small">with a console</div>`}</td>
       <td><${Name} text=${host} max=${40} />${Math.abs(clockSkewMs) >= SKEW_MIN && html` <${Tag} tone="warn">clock ${duration(Math.abs(clockSkewMs))} ${clockSkewMs > 0 ? 'ahead' : 'behind'}<//>`}<div class="faint small"><${Name} text=${id} max=${64} /></div></td>
       <td>${workspace ? html`<${Name} text=${workspace.name} max=${60} />${facts.length > 0 && html`<div class="faint small"><${Name} text=${facts.join(', ')} max=${60} /></div>`}` : '–'}</td>
       <td class="right">${capacity ? `${count(inFlight ?? 0)} of ${count(capacity)}` : '–'}</td>
