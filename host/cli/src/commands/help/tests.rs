@@ -66,6 +66,7 @@ const FIELDS: [&str; 22] = [
     "wordCount",
     "autoApprove",
     "mayHaveRun",
+    "untrustedReads",
     "retryAfterMs",
     "stoppedBy",
 ];
