@@ -45,7 +45,7 @@ const EXAMPLES: [&str; 8] = [
 
 /// Fields that no schema contains: of results, the audit log and workers, arguments of `run_code`, and names of other
 /// programs.
-const FIELDS: [&str; 22] = [
+const FIELDS: [&str; 23] = [
     "dev",
     "scripts",
     "needs",
