@@ -207,9 +207,12 @@ fn console_lists_workers_and_the_calls_of_a_lost_one() {
         let nodes = listed["nodes"].as_array().unwrap().iter();
         nodes.filter(|node| node["role"] == role).cloned().collect()
     };
+    // Until then, it compiles its tools.
+    eventually("the worker is ready", || {
+        nodes("worker")[0]["state"] == "ready"
+    });
     let workers = nodes("worker");
     assert_eq!(workers.len(), 1, "{workers:#?}");
-    assert_eq!(workers[0]["state"], "ready", "{workers:#?}");
     assert_eq!(workers[0]["labels"]["disk"], "fast", "{workers:#?}");
     assert!(workers[0]["clockSkewMs"].is_i64(), "{workers:#?}");
     let servers = nodes("front");
