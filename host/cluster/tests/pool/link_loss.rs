@@ -12,7 +12,7 @@ use crate::link_proxy::{LinkKind, LinkProxy};
 use crate::nats_server::NatsServer;
 
 /// A call that has begun on a worker behind a proxy, with the worker's processes.
-struct RunningCall {
+struct CutWorkerCall {
     server: NatsServer,
     proxy: LinkProxy,
     worker: Worker,
@@ -21,7 +21,7 @@ struct RunningCall {
     calling: tokio::task::JoinHandle<Result<mimir_core::Outcome, mimir_core::ToolError>>,
 }
 
-impl RunningCall {
+impl CutWorkerCall {
     /// Starts a call that is announced, and waits for its gate.
     async fn start() -> Self {
         let server = NatsServer::start();
@@ -66,7 +66,7 @@ impl RunningCall {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs nats-server"]
 async fn worker_without_its_connection_for_calls_takes_none_and_keeps_its_lease() {
-    let mut running = RunningCall::start().await;
+    let mut running = CutWorkerCall::start().await;
     let node = running.worker.node.id();
     running.proxy.cut(LinkKind::Calls);
     let pool = running.front.pool.clone();
@@ -92,7 +92,7 @@ async fn worker_without_its_connection_for_calls_takes_none_and_keeps_its_lease(
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs nats-server"]
 async fn worker_without_its_lease_is_fenced_although_its_calls_are_connected() {
-    let mut running = RunningCall::start().await;
+    let mut running = CutWorkerCall::start().await;
     let node = running.worker.node.id();
     running.proxy.cut(LinkKind::Main);
     let nodes = running.front.node.nodes();
