@@ -184,10 +184,8 @@ fn console_logins_are_on_the_record() {
         home.path(),
         &["audit", "show", "--json", "--event", "console-login"],
     );
-    let lines: Vec<Value> = shown
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let shown_value: Value = serde_json::from_str(&shown).unwrap();
+    let lines = shown_value["events"].as_array().unwrap();
     let details: Vec<&str> = lines
         .iter()
         .filter_map(|line| line["detail"].as_str())
