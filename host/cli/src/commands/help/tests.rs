@@ -71,8 +71,8 @@ const FIELDS: [&str; 23] = [
     "stoppedBy",
 ];
 
-/// Names of exported attributes and metrics, and of a setting of NATS.
-const FOREIGN: [&str; 15] = [
+/// Names of exported attributes and metrics, and of settings of NATS.
+const FOREIGN: [&str; 16] = [
     "gen_ai.tool.name",
     "mcp.protocol.version",
     "error.type",
@@ -87,6 +87,7 @@ const FOREIGN: [&str; 15] = [
     "mimir.call.duration",
     "mimir_canary_alarms_total",
     "mcp_server_operation_duration_seconds",
+    "max_connections",
     "max_file_store",
 ];
 
