@@ -1,7 +1,7 @@
 //! The single settings of a config file: each key that has a value, and the keys that an edit changes.
 
 use mimir_core::ToolError;
-use serde_yaml::Value;
+use serde_yaml::{Mapping, Value};
 
 use super::edit::strip_bom;
 use super::{ConfigFile, ConfigPreview, explain};
@@ -18,12 +18,15 @@ pub struct LeafSetting {
 impl ConfigFile {
     /// Returns the settings of the file, in its order. Keys without a value are left out.
     pub fn leaf_settings(&self) -> Vec<LeafSetting> {
-        leaf_settings(&self.value)
+        let mut leaves = leaf_settings(&self.value);
+        leaves.retain(|setting| !is_empty_block(&setting.value));
+        leaves
     }
 }
 
 impl ConfigPreview {
-    /// Returns the keys whose values the edit changes, also those that it changes through an anchor of the file.
+    /// Returns the keys whose values the edit changes, also those that it changes through an anchor of the file, and those
+    /// that it moves: the order of some blocks has a meaning.
     ///
     /// # Errors
     /// One of the texts is not valid YAML.
@@ -34,16 +37,34 @@ impl ConfigPreview {
             Ok::<_, ToolError>(leaf_settings(&value))
         };
         let (before, after) = (read(&self.before)?, read(&self.after)?);
-        let removed = before.iter().filter(|setting| !after.contains(setting));
-        let added = after.iter().filter(|setting| !before.contains(setting));
+        // A block without settings is a setting of its own, unless it only gains or loses settings.
+        let has_settings = |setting: &LeafSetting, others: &[LeafSetting]| {
+            let mut others = others.iter().map(|other| &other.path);
+            is_empty_block(&setting.value) && others.any(|path| path.starts_with(&setting.path))
+        };
+        let removed = before
+            .iter()
+            .filter(|setting| !after.contains(setting) && !has_settings(setting, &after));
+        let added = after
+            .iter()
+            .filter(|setting| !before.contains(setting) && !has_settings(setting, &before));
+        let kept = before.iter().filter(|setting| after.contains(setting));
+        let kept = kept.zip(after.iter().filter(|setting| before.contains(setting)));
+        let moved = kept.filter_map(|(old, new)| (old != new).then_some(new));
         let mut paths: Vec<Vec<String>> = removed
             .chain(added)
+            .chain(moved)
             .map(|setting| setting.path.clone())
             .collect();
         paths.sort();
         paths.dedup();
         Ok(paths)
     }
+}
+
+/// Returns true for a key without a value, and for a block without keys.
+fn is_empty_block(value: &Value) -> bool {
+    value.is_null() || value.as_mapping().is_some_and(Mapping::is_empty)
 }
 
 fn leaf_settings(value: &Value) -> Vec<LeafSetting> {
@@ -54,8 +75,7 @@ fn leaf_settings(value: &Value) -> Vec<LeafSetting> {
 
 fn collect_leaves(value: &Value, path: &mut Vec<String>, leaves: &mut Vec<LeafSetting>) {
     match value {
-        Value::Null => {}
-        Value::Mapping(map) => {
+        Value::Mapping(map) if !map.is_empty() => {
             for (key, value) in map {
                 // Keys of settings are texts; another kind of key is not valid, and must not hide what is below.
                 path.push(match key {
@@ -94,7 +114,16 @@ mod tests {
             ("", vec!["sandbox.mode", "tools.a.limits.timeMs"]),
             (
                 "tools: {a: {limits: {timeMs: 1}}, b: ~}\nsandbox: {mode: none}\n",
-                vec![],
+                vec!["tools.b"],
+            ),
+            // A block without settings can switch something on.
+            (
+                "tools: {a: {limits: {timeMs: 1}}}\nsandbox: {mode: none}\nbrowser: {}\n",
+                vec!["browser"],
+            ),
+            (
+                "sandbox: {mode: none}\ntools: {a: {limits: {timeMs: 1}}}\n",
+                vec!["sandbox.mode", "tools.a.limits.timeMs"],
             ),
             (
                 "tools: {a: {limits: {timeMs: 2}}}\nsandbox: {mode: none}\n",
@@ -115,5 +144,15 @@ mod tests {
             assert_eq!(paths, expected, "{after}");
         }
         assert!(preview(before, "a: [").changed_paths().is_err());
+        // An empty block that gains a rule, or loses its last one, is no change of its own.
+        for (one, other) in [
+            ("tools: ~\n", "tools: {a: {deny: [x]}}\n"),
+            ("tools: {}\n", "tools: {a: {deny: [x]}}\n"),
+        ] {
+            for (before, after) in [(one, other), (other, one)] {
+                let paths = preview(before, after).changed_paths().unwrap();
+                assert_eq!(paths, [["tools", "a", "deny"]], "{before} {after}");
+            }
+        }
     }
 }
