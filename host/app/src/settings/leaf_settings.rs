@@ -40,7 +40,9 @@ impl ConfigPreview {
         // A block without settings is a setting of its own, unless it only gains or loses settings.
         let has_settings = |setting: &LeafSetting, others: &[LeafSetting]| {
             let mut others = others.iter().map(|other| &other.path);
-            is_empty_block(&setting.value) && others.any(|path| path.starts_with(&setting.path))
+            let depth = setting.path.len();
+            is_empty_block(&setting.value)
+                && others.any(|path| path.len() > depth && path.starts_with(&setting.path))
         };
         let removed = before
             .iter()
@@ -144,6 +146,8 @@ mod tests {
             assert_eq!(paths, expected, "{after}");
         }
         assert!(preview(before, "a: [").changed_paths().is_err());
+        let paths = preview("browser: ~\n", "browser: {}\n").changed_paths();
+        assert_eq!(paths.unwrap(), [["browser"]]);
         // An empty block that gains a rule, or loses its last one, is no change of its own.
         for (one, other) in [
             ("tools: ~\n", "tools: {a: {deny: [x]}}\n"),

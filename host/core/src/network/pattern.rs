@@ -113,9 +113,13 @@ impl HostPattern {
         }
     }
 
-    /// Returns true for `localhost` and for a loopback address.
+    /// Returns true for `localhost`, for names below it, and for a loopback address.
     pub fn is_this_machine(&self) -> bool {
-        matches!(&self.hosts, HostMatcher::Exactly(host) if host.is_this_machine())
+        match &self.hosts {
+            HostMatcher::Exactly(host) => host.is_this_machine(),
+            HostMatcher::Below(suffix) => suffix.ends_with(".localhost"),
+            HostMatcher::Any | HostMatcher::Range(_) => false,
+        }
     }
 
     /// Returns true if the pattern matches a request and is not [`any`](Self::any).

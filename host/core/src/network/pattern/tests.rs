@@ -174,3 +174,25 @@ fn host_pattern_any_is_unparsable_and_names_no_host() {
     let named: HostPattern = "127.0.0.1".parse().unwrap();
     assert!(named.names(&RequestTarget::parse("http://127.1/").unwrap()));
 }
+
+#[test]
+fn host_pattern_of_this_machine_is_recognized_in_every_form() {
+    for text in [
+        "localhost",
+        "LOCALHOST.",
+        "*.localhost",
+        "http://*.a.localhost:80",
+        "0x7f.1",
+        "[::1]",
+    ] {
+        assert!(pattern(text).is_this_machine(), "{text}");
+    }
+    for text in [
+        "example.com",
+        "*.example.com",
+        "*.notlocalhost",
+        "192.0.2.1",
+    ] {
+        assert!(!pattern(text).is_this_machine(), "{text}");
+    }
+}
