@@ -88,6 +88,7 @@ async fn prepare(
     }
     // Only this process knows the orders for its sessions.
     if let Some(notice) = (pipeline.0.running.stops()).stopped(&call.context.session_id) {
+        recorder.record_stop(&notice);
         return Err(interrupts::stopped_error(&notice, false));
     }
     recorder.check_redactor(call, &snapshot.registry)?;

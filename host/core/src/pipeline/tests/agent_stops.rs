@@ -153,7 +153,9 @@ async fn agent_stop_ends_calls_that_other_processes_run() {
     assert!(error.message.contains("may have taken effect"), "{error}");
     let refused = bench.pipeline.call(in_session("wild", "sample")).await;
     assert_eq!(code(&refused), Some(ToolErrorCode::Unavailable));
-    assert_eq!(bench.audit.events.lock().len(), 1, "the refused one");
+    let events = bench.audit.events.lock();
+    assert_eq!(events.len(), 1, "the refused one");
+    assert_eq!(events[0]["stop"], "all-stopped");
 }
 
 /// An approver who never answers.
