@@ -15,10 +15,10 @@ const MAX_WHOLE: u64 = 1 << 20;
 
 /// Size of the beginning of long arguments in bytes: longer than what is shown by the longest secret, so that every secret
 /// that begins in the shown part ends in the copied one.
-const BEGINNING: usize = LiveCallEvent::MAX_ARGUMENTS + REACH;
+const BEGINNING: usize = 2 * LiveCallEvent::MAX_ARGUMENTS + REACH;
 
-/// Size of a value other than a text, in bytes.
-const SCALAR: usize = 8;
+/// Size of a value in addition to its text, in bytes. With its place in the list, it is shown with about as many.
+const VALUE: usize = 8;
 
 /// The arguments of a call.
 pub(crate) enum ReportedArguments {
@@ -87,6 +87,8 @@ impl ReportedArguments {
 
 /// Copies the beginning of a value. `left` is the number of bytes that may still be copied.
 fn beginning(value: &Value, left: &mut usize) -> Value {
+    // Also for empty values, of which there could be millions.
+    *left = left.saturating_sub(VALUE);
     match value {
         Value::String(text) => {
             let text = text::prefix_bytes(text, *left);
@@ -115,10 +117,7 @@ fn beginning(value: &Value, left: &mut usize) -> Value {
             }
             Value::Object(copied)
         }
-        scalar => {
-            *left = left.saturating_sub(SCALAR);
-            scalar.clone()
-        }
+        scalar => scalar.clone(),
     }
 }
 
@@ -175,6 +174,9 @@ mod tests {
         let many: Vec<_> = (0..1 << 19).map(|number| json!({"n": number})).collect();
         let (text, is_cut) = shown(&json!({ "many": many }));
         assert!(is_cut && text.contains("\"n\": 7"), "{text:.100}");
+        let mut left = BEGINNING;
+        let copied = beginning(&json!(vec![json!([]); BEGINNING]), &mut left);
+        assert!(copied.as_array().unwrap().len() <= BEGINNING / VALUE);
     }
 
     #[test]
