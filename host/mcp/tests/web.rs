@@ -159,6 +159,24 @@ async fn http_counts_denials_and_explains_invalid_calls() {
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
 }
 
+#[tokio::test]
+async fn http_requests_without_a_session_are_one_session_of_their_principal() {
+    let names = fake(|call| {
+        let session = text_result(&call.context().session_id);
+        async move { session }
+    });
+    let (_room, http) = web(vec![tool("names", names)]);
+    let mut sessions = Vec::new();
+    // Whatever version they declare.
+    for version in [MODERN, LEGACY, LEGACY] {
+        let answer = call(&http, "names", 1, version).await.message();
+        let text = answer["result"]["content"][0]["text"].as_str();
+        sessions.push(text.unwrap_or_else(|| panic!("{answer}")).to_owned());
+    }
+    sessions.dedup();
+    assert_eq!(sessions.len(), 1, "{sessions:?}");
+}
+
 /// Waits until this number of calls is in progress.
 async fn under_way(http: &HttpService, calls: usize) {
     let line = format!("mimir_calls_under_way {calls}");

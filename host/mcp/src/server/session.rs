@@ -66,24 +66,22 @@ impl ToolServer {
 }
 
 impl ClientSession {
-    /// Returns the pipeline session of a request: that of the connection, or that of the principal if the protocol
-    /// generation has no sessions.
+    /// Returns the pipeline session of a request: that of the connection, or that of the principal if the request has no
+    /// session of the protocol.
     pub(super) fn pipeline_session(&self, request: &RequestContext<RoleServer>) -> String {
-        match principal(request) {
-            Some(principal) if is_modern(request) => principal.id.clone(),
-            _ => match shared_session(request) {
-                Some(id) => id.0.to_string(),
-                None => {
-                    self.is_used.store(true, Ordering::Relaxed);
-                    self.id.clone()
-                }
-            },
+        match (session_owner(request), shared_session(request)) {
+            (Some(principal), _) => principal.id.clone(),
+            (None, Some(id)) => id.0.to_string(),
+            (None, None) => {
+                self.is_used.store(true, Ordering::Relaxed);
+                self.id.clone()
+            }
         }
     }
 
     /// Returns true if the pipeline session of a request is that of the principal, whose clients share it.
     pub(super) fn is_session_shared(request: &RequestContext<RoleServer>) -> bool {
-        principal(request).is_some() && is_modern(request)
+        session_owner(request).is_some()
     }
 
     /// Returns the user of a request, if known.
@@ -197,6 +195,17 @@ pub(super) fn is_modern(request: &RequestContext<RoleServer>) -> bool {
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock()
+}
+
+/// Returns the principal whose clients share the pipeline session of a request, if it has no session of the protocol: since
+/// 2026-07-28, and also before if it carries all that such requests carry. Each such request is a connection of its own, so
+/// a session of the connection would forget at once what it has read, and that a person has stopped it.
+fn session_owner(request: &RequestContext<RoleServer>) -> Option<&Principal> {
+    let has_no_session = || {
+        let missing = (request.meta).missing_required_keys(&ProtocolVersion::V_2026_07_28);
+        missing.is_empty() && shared_session(request).is_none()
+    };
+    principal(request).filter(|_| is_modern(request) || has_no_session())
 }
 
 fn principal(request: &RequestContext<RoleServer>) -> Option<&Principal> {
