@@ -256,7 +256,11 @@ impl ConsoleListener {
         let server = Arc::clone(&self.server.0);
         // In a task of its own, so that a page that disconnects does not end a change halfway.
         let handled = tokio::spawn(async move {
-            let _permit = server.concurrent.acquire().await;
+            // An order to stop never waits for what others ask for.
+            let _permit = match request.is_stop() {
+                true => None,
+                false => server.concurrent.acquire().await.ok(),
+            };
             server.backend.handle(&user, request).await
         });
         let time = self.server.0.options.limits.request_time;

@@ -144,6 +144,12 @@ impl ConsoleRequest {
     pub(crate) fn is_answer(&self) -> bool {
         matches!(self, ConsoleRequest::AnswerQuestion { .. })
     }
+
+    /// Returns true for orders to stop calls.
+    pub(crate) fn is_stop(&self) -> bool {
+        use ConsoleRequest::{CancelCall, StopAgent, StopAll};
+        matches!(self, CancelCall { .. } | StopAgent { .. } | StopAll { .. })
+    }
 }
 
 /// Returns a JSON response, or one without content if the value is null.

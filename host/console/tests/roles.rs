@@ -56,6 +56,21 @@ async fn log_in(console: &TestConsole, name: &str) -> String {
 }
 
 #[tokio::test]
+async fn console_stops_calls_while_all_other_requests_wait() {
+    let console = TestConsole::start_with(|limits| limits.concurrent = 0, Some(login())).await;
+    let cookie = log_in(&console, "app").await;
+    let headers = with_cookie(console.local, &cookie);
+    for (path, body) in [
+        ("calls/c1/cancel", ""),
+        ("agents/stop", r#"{"pid":1,"session":"s"}"#),
+    ] {
+        let path = format!("/console/api/{path}");
+        let reply = request(console.local, "POST", &path, &headers, body).await;
+        assert!(reply.status < 300, "{path}: {}", reply.body);
+    }
+}
+
+#[tokio::test]
 async fn console_viewers_cannot_answer_and_approvers_cannot_edit() {
     let console = TestConsole::start_with(|_| {}, Some(login())).await;
     let viewer = with_cookie(console.local, &log_in(&console, "vic").await);
