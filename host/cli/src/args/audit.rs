@@ -92,6 +92,7 @@ Examples:
   mimir audit show --since 7d --outcome refused
   mimir audit show --outcome failed --outcome limited
   mimir audit show --tool delete_file --json
+  mimir audit show --client claude-code --since 7d
   mimir audit show --event grant --since 2026-01-31")]
     Show {
         #[command(flatten)]
@@ -124,6 +125,9 @@ pub struct AuditFilter {
         PossibleValue::new("deny").help("The call may not run"),
     ]))]
     pub decision: Option<Decision>,
+    /// Only calls of programs whose name contains this text, which proves nothing
+    #[arg(long, value_name = "NAME")]
+    pub client: Option<String>,
     /// Only events of this kind, such as call, grant or undo
     #[arg(long, value_name = "KIND", value_parser = kind)]
     pub event: Option<EventKind>,

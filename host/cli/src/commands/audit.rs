@@ -159,7 +159,12 @@ fn matches_filter(entry: &AuditEntry, filter: &AuditFilter, since: Option<System
         let outcome = entry.outcome();
         outcome.is_some_and(|outcome| filter.outcome.contains(&outcome))
     };
+    let is_of_client = |client: &String| {
+        let name = entry.text("client").to_lowercase();
+        name.contains(&client.to_lowercase())
+    };
     filter.tool.as_ref().is_none_or(is_about)
+        && filter.client.as_ref().is_none_or(is_of_client)
         && (filter.outcome.is_empty() || has_outcome())
         && filter
             .decision

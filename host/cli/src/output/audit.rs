@@ -262,7 +262,11 @@ fn line(out: &mut dyn Write, entry: &AuditEntry) -> io::Result<()> {
     if let Some(millis) = value["durationMs"].as_f64() {
         write!(out, " {millis:.0} ms")?;
     }
-    for (name, mark) in [("parent", "called by "), ("detail", "")] {
+    for (name, mark) in [
+        ("client", "from "),
+        ("parent", "called by "),
+        ("detail", ""),
+    ] {
         let text = entry.text(name);
         if !text.is_empty() {
             write!(out, " {}", styled(FAINT, format_args!("({mark}{text})")))?;

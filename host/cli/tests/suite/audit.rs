@@ -6,6 +6,8 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Stdio};
 
+#[cfg(unix)]
+use crate::kit::agent::Agent;
 use crate::kit::{mimir, run};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -33,6 +35,37 @@ fn calls(home: &Path, count: usize) {
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
+}
+
+#[test]
+#[cfg(unix)]
+fn audit_names_the_client_of_a_call_and_the_host_of_a_refused_one() {
+    let home = home("");
+    let mut agent = Agent::start(home.path());
+    agent.hello(serde_json::json!({}));
+    agent.call("list_directory", serde_json::json!({"path": "."}));
+    let url = "http://user:pw@10.1.2.3/path?token=abc";
+    agent.call("web_fetch", serde_json::json!({"url": url}));
+    drop(agent);
+    calls(home.path(), 1);
+    let show = |client: &str| {
+        let args = [
+            "audit", "show", "--client", client, "--event", "call", "--json",
+        ];
+        let (code, out, err) = run(home.path(), &args);
+        assert_eq!(code, 0, "{err}");
+        json(&out)["events"].as_array().unwrap().clone()
+    };
+    let events = show("TEST 1");
+    assert_eq!(events.len(), 2, "{events:?}");
+    assert!(events.iter().all(|event| event["client"] == "test 1"));
+    assert_eq!(events[1]["decision"], "deny", "{events:?}");
+    assert_eq!(events[1]["subject"], "GET http://10.1.2.3", "{events:?}");
+    assert!(show("other").is_empty());
+    let (code, out, _) = run(home.path(), &["audit", "show", "--client", "test"]);
+    assert_eq!(code, 0);
+    assert!(out.contains("(from test 1)"), "{out}");
+    assert_eq!(run(home.path(), &["audit", "verify"]).0, 0);
 }
 
 #[test]

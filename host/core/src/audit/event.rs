@@ -35,6 +35,9 @@ pub struct AuditEvent {
     /// The role of the user, if users have roles.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
+    /// For a call: the name and version of the program that made it, as that program gives them, masked. Proves nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
     /// The tool's canonical name, or the requested name if there is no such tool; empty if no tool is involved.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tool: String,
@@ -144,6 +147,7 @@ impl AuditEvent {
             session: String::new(),
             user: None,
             role: None,
+            client: None,
             tool: String::new(),
             subject: None,
             detail: None,

@@ -36,6 +36,9 @@ use reports::{CallReporter, EffectReport};
 /// Maximum length of the recorded notice that all calls were stopped, in characters.
 const STOP_DETAIL_MAX: usize = 300;
 
+/// Maximum length of the recorded method and origin of a request, in characters.
+const REQUEST_MAX: usize = 256;
+
 pub(super) struct CallRecorder {
     sink: Option<Arc<dyn AuditSink>>,
     event: AuditEvent,
@@ -65,6 +68,7 @@ impl CallRecorder {
         let (redactor, vault_error) = redactor(ports);
         let mut event = AuditEvent::call(ports.clock.now(), &call.context, &call.tool);
         event.role = snapshot.policy.role().map(str::to_owned);
+        event.client = recorded_client(call, &redactor, vault_error.as_ref());
         event.parent = call.parent.as_ref().map(|parent| parent.tool.to_string());
         event.bytes_in = Some(json_size(&call.arguments));
         event.trace = call.observer.trace().map(str::to_owned);
@@ -212,6 +216,12 @@ impl CallRecorder {
         }
     }
 
+    /// Records the method and the origin of a request that the arguments name, and that may not be made.
+    pub(super) fn record_request(&mut self, mut subject: String) {
+        self.redactor.mask_text(&mut subject);
+        self.event.subject = Some(text::prefix(&subject, REQUEST_MAX).to_owned());
+    }
+
     /// Records that all calls were stopped while the call waited or ran, or before it arrived.
     pub(super) fn record_stop(&mut self, notice: &StopNotice) {
         let was_decided = self.event.decision.is_some();
@@ -230,6 +240,12 @@ impl CallRecorder {
         let mut detail = format!("{calls} were stopped by {by}{because}");
         self.redactor.mask_text(&mut detail);
         self.event.detail = Some(text::prefix(&detail, STOP_DETAIL_MAX).to_owned());
+    }
+
+    /// Like [`Self::record_stop`], for a call that another process has begun to run.
+    pub(super) fn record_stop_elsewhere(&mut self, notice: &StopNotice) {
+        self.record_stop(notice);
+        self.event.stop = Some(StopCause::KillSwitch);
     }
 
     /// Notes that the tool was removed or has lost rights while the call waited or ran.
@@ -604,6 +620,21 @@ fn start_span(sink: &dyn AuditSink, observer: &dyn CallObserver) -> Option<Box<C
     let parent = observer.trace_context();
     let context = sink.start_span(parent)?;
     Some(Box::new(CallSpan::new(context, parent)))
+}
+
+/// Returns the name of the program that makes the call, masked. `None` if it is not known, or cannot be masked.
+fn recorded_client(
+    call: &Call,
+    redactor: &Redactor,
+    vault_error: Option<&VaultError>,
+) -> Option<String> {
+    let name = call.observer.client_name()?;
+    if vault_error.is_some() {
+        return None;
+    }
+    let mut text = name.to_string();
+    redactor.mask_text(&mut text);
+    Some(text)
 }
 
 /// Hands an event to a log, without waiting until it is stored.

@@ -32,9 +32,14 @@ pub(super) async fn decide(
         evaluation,
         assessment,
         remedies,
-        ..
+        preview,
     } = evaluate(stage, &checked).await?;
     recorder.record_decision(&evaluation, stage.sessions);
+    if evaluation.decision() != Decision::Allow
+        && let Some(preview) = &preview
+    {
+        recorder.record_request(preview.subject());
+    }
     recorder.report_decision(&evaluation);
     if evaluation.decision() == Decision::Deny {
         return Err(

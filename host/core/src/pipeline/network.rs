@@ -54,6 +54,29 @@ pub struct RequestPreview {
     pub addresses: Option<Vec<IpAddr>>,
 }
 
+/// Maximum length of a method that is recorded as it is.
+const METHOD_MAX: usize = 16;
+
+impl RequestPreview {
+    /// Returns method and origin, as an effect names them. Without path and query, which may contain content.
+    pub(super) fn subject(&self) -> String {
+        let Self {
+            method,
+            scheme,
+            host,
+            port,
+            ..
+        } = self;
+        let is_known =
+            method.len() <= METHOD_MAX && method.bytes().all(|byte| byte.is_ascii_alphabetic());
+        let method = if is_known { method.as_str() } else { "?" };
+        match (*scheme, *port) {
+            ("http", 80) | ("https", 443) => format!("{method} {scheme}://{host}"),
+            _ => format!("{method} {scheme}://{host}:{port}"),
+        }
+    }
+}
+
 /// Converts granted hosts to a network policy. The patterns were checked when the tool was listed; if one is invalid
 /// nevertheless, no host is granted.
 pub(super) fn granted_policy(hosts: &[HostNeed]) -> NetworkPolicy {

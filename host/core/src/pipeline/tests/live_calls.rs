@@ -5,7 +5,8 @@ use crate::call::{CallObserver, CallProgress, LogLevel, LogLine};
 use crate::call_monitor::{
     CallMonitor, CallReport, LiveCallEvent, LiveCallState, LiveEffect, LiveProcess,
 };
-use crate::call_switch::NoCallSwitch;
+use crate::audit::OutcomeKind;
+use crate::call_switch::{NoCallSwitch, StopNotice};
 use crate::client_name::ClientName;
 use crate::command::CommandStream;
 use crate::remote_pipeline::RemotePipeline;
@@ -207,6 +208,9 @@ async fn live_calls_and_cards_name_the_client() {
     assert!(shown.starts_with("story-agent"), "{shown}");
     assert!(!shown.contains(char::is_control), "{shown:?}");
     assert_eq!(*client.1.lock(), [Some(shown.to_owned())]);
+    let recorded = bench.audit.events.lock();
+    let recorded = recorded.iter().find(|event| event["event"] == "call");
+    assert_eq!(recorded.unwrap()["client"], shown);
 }
 
 #[tokio::test]
@@ -577,4 +581,31 @@ async fn live_call_reports_edited_arguments_masked() {
     let edited = edited.unwrap_or_else(|| panic!("{events:?} {outcome:?}"));
     assert!(edited.contains("\"n\": 7"), "{edited}");
     assert!(!edited.contains("hoard-of-gold"), "{edited}");
+}
+
+#[tokio::test]
+async fn stopped_remote_call_is_shown_as_stopped() {
+    let bench = bench(vec![tool("sample")], json!({}), ApprovalAnswer::No);
+    bench.pipeline.connect(PipelineConnections {
+        switch: Arc::new(NoCallSwitch),
+        state: None,
+        remote: Some(Arc::new(Nowhere)),
+    });
+    let monitor = watch(&bench);
+    let call = call("sample", json!({}));
+    let notice = StopNotice::new("ada".into(), SystemTime::now(), None);
+    let notice = notice.for_session(&call.context.session_id);
+    let running = start(&bench.pipeline, call).await;
+    while monitor.kinds().len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    bench.pipeline.running_calls().stops().stop(notice);
+    assert!(running.await.unwrap().text().contains("stopped by ada"));
+    // The worker records it.
+    assert!(bench.audit.events.lock().is_empty());
+    let events = monitor.take();
+    let Some(LiveCallEvent::Finished(end)) = events.last() else {
+        panic!("{events:?}")
+    };
+    assert_eq!(end.outcome, Some(OutcomeKind::Stopped));
 }
