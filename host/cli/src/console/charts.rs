@@ -9,8 +9,9 @@ use mimir_core::audit::OutcomeKind;
 use serde_json::{Value, json};
 
 use mimir::setup::HostSetup;
+use mimir::undo::UndoStore;
 
-use super::recorded_calls::{AuditedCall, days_ago, visit_calls_and_tainted_effects};
+use super::recorded_calls::{AuditedCall, days_ago, visit_calls_and_notable_effects};
 use super::strangers::StrangerTrail;
 
 /// Maximum number of calls that are read.
@@ -81,6 +82,15 @@ impl CallFigures {
     }
 }
 
+/// Figures of a session.
+#[derive(Default)]
+struct SessionFigures {
+    calls: u64,
+    tokens: u64,
+    /// The program that made the newest call for which one is on record.
+    client: Option<String>,
+}
+
 /// Returns the figures of the last days.
 pub fn charts(setup: &HostSetup, days: u32) -> Result<Value, ToolError> {
     let days = days.clamp(1, 90);
@@ -92,10 +102,10 @@ pub fn charts(setup: &HostSetup, days: u32) -> Result<Value, ToolError> {
     };
     let mut buckets: BTreeMap<i64, CallFigures> = BTreeMap::new();
     let mut by_tool: HashMap<String, CallFigures> = HashMap::new();
-    let mut by_session: HashMap<String, (u64, u64)> = HashMap::new();
+    let mut by_session: HashMap<String, SessionFigures> = HashMap::new();
     let mut strangers = StrangerTrail::default();
     let mut read = 0;
-    let searched = visit_calls_and_tainted_effects(setup, since, |call| {
+    let searched = visit_calls_and_notable_effects(setup, since, |call| {
         strangers.add(&call);
         if call.is_effect() {
             return ControlFlow::Continue(());
@@ -105,8 +115,11 @@ pub fn charts(setup: &HostSetup, days: u32) -> Result<Value, ToolError> {
         buckets.entry(start).or_default().add(&call);
         by_tool.entry(call.tool.clone()).or_default().add(&call);
         let session = by_session.entry(call.session.clone()).or_default();
-        session.0 += 1;
-        session.1 += call.tokens;
+        session.calls += 1;
+        session.tokens += call.tokens;
+        if session.client.is_none() {
+            session.client = call.shown_client();
+        }
         if read >= CALLS_MAX {
             ControlFlow::Break(())
         } else {
@@ -123,6 +136,7 @@ pub fn charts(setup: &HostSetup, days: u32) -> Result<Value, ToolError> {
             value
         })
         .collect();
+    strangers.add_changes(&UndoStore::for_workspace(&setup.workspace));
     let (strangers, strangers_total) = stranger_rows(strangers);
     let totals = json!({
         "tools": by_tool.len(),
@@ -153,17 +167,21 @@ fn tool_rows(by_tool: HashMap<String, CallFigures>) -> Vec<Value> {
 }
 
 /// `price` is in dollars per million tokens.
-fn session_rows(by_session: HashMap<String, (u64, u64)>, price: f64) -> Vec<Value> {
+fn session_rows(by_session: HashMap<String, SessionFigures>, price: f64) -> Vec<Value> {
     let mut sessions: Vec<_> = by_session.into_iter().collect();
-    sessions.sort_by(|one, other| (other.1.1, &one.0).cmp(&(one.1.1, &other.0)));
+    sessions.sort_by(|one, other| (other.1.tokens, &one.0).cmp(&(one.1.tokens, &other.0)));
     sessions.truncate(ROWS_MAX);
-    let row = |(session, (calls, tokens)): (String, (u64, u64))| {
-        json!({
+    let row = |(session, figures): (String, SessionFigures)| {
+        let mut value = json!({
             "session": session,
-            "calls": calls,
-            "tokens": tokens,
-            "cost": tokens as f64 / 1e6 * price,
-        })
+            "calls": figures.calls,
+            "tokens": figures.tokens,
+            "cost": figures.tokens as f64 / 1e6 * price,
+        });
+        if let Some(client) = figures.client {
+            value["client"] = client.into();
+        }
+        value
     };
     sessions.into_iter().map(row).collect()
 }

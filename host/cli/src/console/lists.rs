@@ -32,6 +32,8 @@ struct SessionRow {
     calls: u64,
     is_untrusted: bool,
     tokens: u64,
+    /// The program that made the newest call for which one is on record.
+    client: Option<String>,
     /// The agent, if its process is connected.
     agent: Option<LiveAgent>,
 }
@@ -45,6 +47,7 @@ impl SessionRow {
             calls: 0,
             is_untrusted: false,
             tokens: 0,
+            client: None,
             agent: None,
         }
     }
@@ -54,6 +57,7 @@ impl SessionRow {
 pub fn sessions(setup: &HostSetup, agents: Vec<LiveAgent>) -> Result<Value, ToolError> {
     let mut sessions: HashMap<String, SessionRow> = HashMap::new();
     visit_calls(setup, days_ago(SESSION_DAYS), |call| {
+        let client = call.shown_client();
         let row = sessions
             .entry(call.session)
             .or_insert_with(|| SessionRow::new(call.user.clone(), call.time));
@@ -62,6 +66,9 @@ pub fn sessions(setup: &HostSetup, agents: Vec<LiveAgent>) -> Result<Value, Tool
         row.calls += 1;
         row.tokens += call.tokens;
         row.is_untrusted |= call.trust.is_some();
+        if row.client.is_none() {
+            row.client = client;
+        }
         ControlFlow::Continue(())
     })?;
     for agent in agents {
@@ -100,6 +107,9 @@ pub fn sessions(setup: &HostSetup, agents: Vec<LiveAgent>) -> Result<Value, Tool
             });
             if let Some(user) = row.user {
                 value["user"] = json!(user);
+            }
+            if let Some(client) = row.client {
+                value["client"] = json!(client);
             }
             if let Some(agent) = row.agent {
                 value["process"] = json!(agent.process);

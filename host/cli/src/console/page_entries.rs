@@ -27,6 +27,8 @@ struct UnnamedCall {
     at: usize,
     /// The subjects of its effects, the last one first.
     effects: Vec<String>,
+    /// The subject on its own line: the host of a request that was asked about or refused. May be empty.
+    own: String,
 }
 
 impl PageEntries {
@@ -47,6 +49,7 @@ impl PageEntries {
                     let call = UnnamedCall {
                         at: self.values.len(),
                         effects: Vec::new(),
+                        own: entry.text("subject"),
                     };
                     self.calls.insert(entry.text("id"), call);
                 }
@@ -87,7 +90,8 @@ impl PageEntries {
                 joined(files.collect())
             });
             let effects = || joined(call.effects.into_iter().rev().collect());
-            if let Some(subject) = changed.or_else(effects) {
+            let own = || joined(vec![call.own]);
+            if let Some(subject) = changed.or_else(effects).or_else(own) {
                 self.values[call.at]["about"] = subject.into();
             }
         }

@@ -1,11 +1,12 @@
-//! The changes that the calls of open questions would make.
+//! The changes that the calls of open questions would make. Each has a digest, with which a person says what they have seen.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use mimir_core::{Tool, ToolError, ToolErrorCode};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -15,7 +16,7 @@ use mimir::undo::{CallPreview, PreviewedCall};
 use super::undo::diff_value;
 use super::workspace::LoadedWorkspace;
 
-/// Maximum number of previews that are stored.
+/// Maximum number of previews that are stored. Later ones replace the oldest ones.
 const STORED_MAX: usize = 200;
 
 /// Maximum number of previews that are computed at a time. Further ones wait.
@@ -31,13 +32,21 @@ const TIME_MAX: Duration = Duration::from_secs(10);
 /// Note of a preview that was not computed in that time.
 const TOO_LONG: &str = "not shown: the difference takes too long to compute";
 
-/// The previews of open questions, by the id of the question.
+/// The previews of open questions, by the id of the question. Only for showing them: answers are compared with a preview that
+/// is computed at the time of the answer.
 pub struct PreviewCache {
-    previews: Mutex<HashMap<String, Option<Value>>>,
+    previews: Mutex<StoredPreviews>,
     /// The questions whose preview was replaced, and that pages have to show again.
     replaced: Mutex<HashSet<String>>,
     running: Semaphore,
     checks: Semaphore,
+}
+
+#[derive(Default)]
+struct StoredPreviews {
+    by_id: HashMap<String, Option<Value>>,
+    /// Ids of the questions, oldest first.
+    order: VecDeque<String>,
 }
 
 impl Default for PreviewCache {
@@ -54,15 +63,20 @@ impl Default for PreviewCache {
 impl PreviewCache {
     /// Returns the preview of a question. `None` if it was not computed yet.
     pub fn get(&self, id: &str) -> Option<Option<Value>> {
-        self.previews.lock().get(id).cloned()
+        self.previews.lock().by_id.get(id).cloned()
     }
 
     fn insert(&self, id: &str, preview: Option<Value>) {
         let mut previews = self.previews.lock();
-        if previews.len() >= STORED_MAX {
-            previews.clear();
+        if previews.by_id.insert(id.to_owned(), preview).is_some() {
+            return;
         }
-        previews.insert(id.to_owned(), preview);
+        previews.order.push_back(id.to_owned());
+        if previews.order.len() > STORED_MAX
+            && let Some(oldest) = previews.order.pop_front()
+        {
+            previews.by_id.remove(&oldest);
+        }
     }
 
     /// Computes the changes that the call of a question would make, unless they are known. Returns true if a preview was
@@ -78,8 +92,8 @@ impl PreviewCache {
         has_preview
     }
 
-    /// Computes the preview of a question again, if it has one. Returns false if it is another one now, because files have
-    /// changed since; then it replaces the old one.
+    /// Computes the preview of a question again. Returns true if the person who answers has seen it: `shown` is the digest of
+    /// the preview that they saw, `None` if they saw none. Otherwise it replaces the stored preview, to be shown.
     ///
     /// # Errors
     /// It takes too long.
@@ -87,11 +101,9 @@ impl PreviewCache {
         &self,
         workspace: &LoadedWorkspace,
         question: &SharedQuestion,
+        shown: Option<&str>,
     ) -> Result<bool, ToolError> {
-        let Some(Some(shown)) = self.get(&question.id) else {
-            return Ok(true);
-        };
-        if shown == note(TOO_LONG) {
+        if shown.is_some() && shown == digest(&note(TOO_LONG)) {
             // A person who answers knows that they have not seen the change.
             return Ok(true);
         }
@@ -102,7 +114,7 @@ impl PreviewCache {
                 "whether the difference is still the one that was shown cannot be checked in time, so the answer does not count; answer again",
             )
         })?;
-        if preview.as_ref() == Some(&shown) {
+        if was_seen(preview.as_ref(), shown) {
             return Ok(true);
         }
         self.insert(&question.id, preview);
@@ -126,9 +138,29 @@ async fn limited<T>(running: &Semaphore, task: impl Future<Output = T>) -> Optio
     timeout(TIME_MAX, task).await.ok()
 }
 
+/// Returns the digest of a preview.
+pub fn digest(preview: &Value) -> Option<&str> {
+    preview["digest"].as_str()
+}
+
+/// Returns true if an answer with this digest is for this preview. Without a digest, it is for previews without a difference.
+fn was_seen(preview: Option<&Value>, shown: Option<&str>) -> bool {
+    match (preview, shown) {
+        (Some(preview), Some(shown)) => digest(preview) == Some(shown),
+        (Some(preview), None) => preview["diff"].as_array().is_none_or(Vec::is_empty),
+        (None, shown) => shown.is_none(),
+    }
+}
+
 /// Returns a preview that only says why no difference is shown.
 fn note(text: impl Into<String>) -> Value {
-    json!({ "diff": [], "note": text.into() })
+    with_digest(json!({ "diff": [], "note": text.into() }))
+}
+
+/// Adds the digest of all that a preview shows.
+fn with_digest(mut preview: Value) -> Value {
+    preview["digest"] = format!("{:x}", Sha256::digest(preview.to_string())).into();
+    preview
 }
 
 /// Returns the difference that a call would make, or the reason why it is not known. `None` for tools that change nothing.
@@ -158,7 +190,7 @@ async fn preview(workspace: &LoadedWorkspace, question: &SharedQuestion) -> Opti
             let diffs: Vec<Value> = diffs
                 .map(|(kind, diff)| diff_value(Some(kind), diff))
                 .collect();
-            json!({ "diff": diffs, "note": preview.note })
+            with_digest(json!({ "diff": diffs, "note": preview.note }))
         }),
         Err(error) => Some(note(error.message)),
     }
@@ -227,5 +259,32 @@ mod tests {
         let most = counts.iter().flatten().max().unwrap();
         assert!((2..=RUNNING_MAX + 2).contains(most), "{counts:?}");
         assert_eq!(cache.running.available_permits(), RUNNING_MAX);
+    }
+    #[test]
+    fn previews_are_seen_only_by_those_who_name_their_digest() {
+        let with_text = |text: &str| with_digest(json!({ "diff": [{ "lines": [text] }] }));
+        let (seen, other) = (with_text("a"), with_text("b"));
+        assert_ne!(digest(&seen), digest(&other));
+        assert!(was_seen(Some(&seen), digest(&seen)));
+        for shown in [None, Some(""), digest(&other), digest(&note("why"))] {
+            assert!(!was_seen(Some(&seen), shown), "{shown:?}");
+        }
+        // Without a difference, there is nothing to see, but a difference that was seen has vanished.
+        assert!(was_seen(Some(&note("why")), None));
+        assert!(!was_seen(Some(&note("why")), digest(&seen)));
+        assert!(was_seen(None, None));
+        assert!(!was_seen(None, digest(&seen)));
+    }
+
+    #[test]
+    fn previews_of_many_questions_replace_only_the_oldest() {
+        let cache = PreviewCache::default();
+        for number in 0..=STORED_MAX {
+            cache.insert(&number.to_string(), Some(note(number.to_string())));
+            cache.insert(&number.to_string(), Some(note("again")));
+        }
+        assert_eq!(cache.get("0"), None);
+        assert_eq!(cache.get("1"), Some(Some(note("again"))));
+        assert_eq!(cache.previews.lock().order.len(), STORED_MAX);
     }
 }

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use jiff::{SignedDuration, Timestamp};
 use mimir_core::ToolError;
 use mimir_core::audit::OutcomeKind;
+use mimir_core::client_name::ClientName;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -12,6 +13,9 @@ use mimir::setup::HostSetup;
 
 use super::call_subject::{shortened, subject_of_arguments};
 use super::record_source::{RecordSource, SearchedLines};
+
+/// Beginnings of the subjects of effects that may change something.
+const CHANGING_EFFECTS: [&str; 5] = ["run ", "POST ", "PUT ", "PATCH ", "DELETE "];
 
 /// A line of the log about a call, or about an effect of a call.
 #[derive(Debug, Clone, Deserialize)]
@@ -28,6 +32,8 @@ pub struct AuditedCall {
     pub session: String,
     /// The user.
     pub user: Option<String>,
+    /// The program that made the call, as it names itself. Lines of earlier versions lack it.
+    pub client: Option<String>,
     /// The tool.
     pub tool: String,
     /// The tool that made this nested call.
@@ -72,6 +78,7 @@ impl Default for AuditedCall {
             time: Timestamp::UNIX_EPOCH,
             session: String::new(),
             user: None,
+            client: None,
             tool: String::new(),
             parent: None,
             decision: None,
@@ -122,10 +129,32 @@ impl AuditedCall {
         self.tainted || rule.starts_with("taint: untrusted")
     }
 
+    /// Returns true for an effect that may have changed something: a command, or a request that does not only read.
+    pub fn is_change(&self) -> bool {
+        let subject = self.subject.as_deref().unwrap_or_default();
+        let mut changing = CHANGING_EFFECTS.iter();
+        self.is_effect() && self.ok && changing.any(|start| subject.starts_with(start))
+    }
+
+    /// Returns true if the rules asked or refused, or the call did not run.
+    pub fn was_asked_or_refused(&self) -> bool {
+        let decision = self.decision.as_deref();
+        let outcome = self.outcome();
+        decision.is_some_and(|decision| decision != "allow")
+            || self.was_asked()
+            || matches!(outcome, OutcomeKind::Refused | OutcomeKind::Stopped)
+    }
+
     /// Returns the page, the file or the command that the line names.
     pub fn subject(&self) -> Option<String> {
         let named = self.arguments.as_ref().and_then(subject_of_arguments);
         named.or_else(|| self.subject.as_deref().map(shortened))
+    }
+
+    /// Returns the program that made the call, as it names itself, as one short line.
+    pub fn shown_client(&self) -> Option<String> {
+        let name = ClientName::new(self.client.as_deref()?)?;
+        Some(name.to_string())
     }
 
     /// Returns true if a person was asked.
@@ -177,8 +206,9 @@ pub fn visit_calls(
     visit_lines(setup, since, false, visit)
 }
 
-/// Like [`visit_calls`], and also passes the effects that were decided because of untrusted content.
-pub fn visit_calls_and_tainted_effects(
+/// Like [`visit_calls`], and also passes the effects that were decided because of untrusted content, and those that may
+/// have changed something.
+pub fn visit_calls_and_notable_effects(
     setup: &HostSetup,
     since: Timestamp,
     visit: impl FnMut(AuditedCall) -> ControlFlow<()>,
@@ -186,13 +216,21 @@ pub fn visit_calls_and_tainted_effects(
     visit_lines(setup, since, true, visit)
 }
 
-/// Returns false for lines that are not about an effect that was decided because of untrusted content.
-pub fn is_tainted_effect(line: &str) -> bool {
+/// Returns false for lines that are not about an effect that was decided because of untrusted content, or that may have
+/// changed something.
+pub fn is_notable_effect(line: &str) -> bool {
+    let is_change = || {
+        let subject = line.split_once("\"subject\":\"").map(|(_, rest)| rest);
+        let mut changing = CHANGING_EFFECTS.iter();
+        subject.is_some_and(|subject| changing.any(|start| subject.starts_with(start)))
+    };
     line.contains("\"event\":\"effect\"")
-        && (line.contains("\"tainted\":true") || line.contains("\"rule\":\"taint: untrusted"))
+        && (line.contains("\"tainted\":true")
+            || line.contains("\"rule\":\"taint: untrusted")
+            || is_change())
 }
 
-/// Passes calls to `visit`, and tainted effects if they are wanted.
+/// Passes calls to `visit`, and notable effects if they are wanted.
 fn visit_lines(
     setup: &HostSetup,
     since: Timestamp,
@@ -202,7 +240,7 @@ fn visit_lines(
     let stop = since.checked_sub(LONGEST_CALL).unwrap_or(Timestamp::MIN);
     RecordSource::open(setup)?.recent(|line| {
         let is_wanted = |line: &str| {
-            line.contains("\"event\":\"call\"") || (wants_effects && is_tainted_effect(line))
+            line.contains("\"event\":\"call\"") || (wants_effects && is_notable_effect(line))
         };
         if !std::str::from_utf8(&line).is_ok_and(is_wanted) {
             return ControlFlow::Continue(());

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use jiff::{SignedDuration, Timestamp};
 use mimir_audit::AuditEntry;
+use mimir_core::client_name::ClientName;
 use mimir_core::{RequestId, ToolError};
 use serde_json::{Value, json};
 
@@ -13,7 +14,7 @@ use mimir::undo::UndoStore;
 use super::call_subject::{joined, subject_of_arguments};
 use super::cluster_story::ClusterLines;
 use super::record_source::RecordSource;
-use super::recorded_calls::{AuditedCall, LONGEST_CALL};
+use super::recorded_calls::{AuditedCall, LONGEST_CALL, is_notable_effect};
 use super::story_steps::{describe_answer, join, stage_rank, steps};
 use super::strangers::{StrangerTrail, TaintedLine};
 use super::undo::undo_row;
@@ -90,7 +91,8 @@ impl StoryLines<'_> {
 /// Returns false for lines that are neither about a result with untrusted content, nor about its consequences.
 fn is_about_strangers(line: &str) -> bool {
     line.contains("\"trust\":\"untrusted\"")
-        || line.contains("\"tainted\":true")
+        || line.contains("\"untrustedReads\":[")
+        || is_notable_effect(line)
         || line.contains("\"rule\":\"taint: untrusted")
 }
 
@@ -141,7 +143,10 @@ pub fn call_story(setup: &HostSetup, id: &str, chain: Value) -> Result<Value, To
         .collect();
     let outcome = call.and_then(AuditEntry::outcome);
     let explanation = call.map(|call| explanation(call, answered));
+    let client = call.and_then(|call| ClientName::new(&call.text("client")));
+    let client = client.map(|name| name.to_string());
     let shown = json!(values);
+    lines.strangers.add_changes(&store);
     let (before, led_to) = lines.strangers.around(&session, id, &reads);
     story.extend(before.iter().map(|read| {
         let read = read.value();
@@ -170,6 +175,7 @@ pub fn call_story(setup: &HostSetup, id: &str, chain: Value) -> Result<Value, To
         "explanation": explanation,
         "outcome": outcome,
         "subject": subject,
+        "client": client,
         "ledTo": led_to.iter().take(LED_TO_MAX).map(TaintedLine::value).collect::<Vec<_>>(),
         "ledToTotal": led_to.len(),
     }))
@@ -187,7 +193,7 @@ fn is_answer(entry: &AuditEntry) -> bool {
 }
 
 /// Returns the page, the file or the command of a call: from its arguments if they are on record, else from its effects
-/// and its changes.
+/// and its changes, else from its own line.
 fn call_subject(call: &AuditEntry, own: &[AuditEntry], undo: Option<&Value>) -> Option<String> {
     let named = subject_of_arguments(&call.value()["arguments"]);
     let changed = || {
@@ -204,7 +210,9 @@ fn call_subject(call: &AuditEntry, own: &[AuditEntry], undo: Option<&Value>) -> 
         let effects = own.iter().filter(|entry| entry.text("event") == "effect");
         joined(effects.map(|entry| entry.text("subject")).collect())
     };
-    named.or_else(changed).or_else(effects)
+    // Names the host of a request that was asked about or refused.
+    let recorded = || joined(vec![call.text("subject")]);
+    named.or_else(changed).or_else(effects).or_else(recorded)
 }
 
 fn not_found(id: &str) -> ToolError {

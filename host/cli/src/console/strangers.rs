@@ -1,17 +1,23 @@
-//! Results with content of strangers, and the calls and effects that were decided because of it.
+//! Results with content of strangers, and what they led to: the calls of the session after them that were asked about,
+//! refused or stopped, or that may have changed something.
 
 use std::collections::HashMap;
 
 use jiff::Timestamp;
+use mimir::undo::UndoStore;
 use mimir_core::audit::OutcomeKind;
 use serde_json::{Value, json};
 
+use super::call_subject::joined;
 use super::recorded_calls::AuditedCall;
 
 /// Maximum number of lines of a session that are compared.
 const SESSION_LINES_MAX: usize = 5_000;
 
-/// A line about a call that has read content of strangers, or that was decided because of such content.
+/// Maximum number of changed files from which the subject of a call is made.
+const PATHS_MAX: usize = 50;
+
+/// A line about a call that has read content of strangers, or that such content may have led to.
 #[derive(Debug, Clone)]
 pub struct TaintedLine {
     id: String,
@@ -23,8 +29,13 @@ pub struct TaintedLine {
     outcome: OutcomeKind,
     /// True if the result of the call has content of strangers.
     is_read: bool,
-    /// True if such content was a reason of the decision.
+    /// True for a line about an effect of the call.
+    is_effect: bool,
+    /// True if such content may have led to the call.
     is_consequence: bool,
+    /// True if such content was read before, and the call was allowed without a question. It is a consequence only if it
+    /// has changed something.
+    is_quiet: bool,
     /// The calls that had read such content. Empty in lines of earlier versions.
     reads: Vec<String>,
 }
@@ -34,11 +45,19 @@ pub struct TaintedLine {
 pub struct StrangerRead {
     line: TaintedLine,
     led_to: Vec<TaintedLine>,
+    /// Number of later calls that were allowed without a question, and are not known to have changed anything.
+    others: usize,
 }
 
 /// The lines about content of strangers, by session.
 #[derive(Debug, Default)]
-pub struct StrangerTrail(HashMap<String, Vec<TaintedLine>>);
+pub struct StrangerTrail {
+    sessions: HashMap<String, Vec<TaintedLine>>,
+    /// Number of lines of calls before which such content was read.
+    after: usize,
+    /// What calls may have changed, by their ids.
+    changed: HashMap<String, String>,
+}
 
 impl TaintedLine {
     /// Returns the line as JSON.
@@ -55,9 +74,18 @@ impl TaintedLine {
 }
 
 impl StrangerRead {
-    /// Returns true if a later call was decided because of the content.
+    /// Returns true if the content may have led to a later call.
     pub fn is_relevant(&self) -> bool {
         !self.led_to.is_empty()
+    }
+
+    /// Adds a later call, which is listed if the content may have led to it, and else counted.
+    fn add(&mut self, line: &TaintedLine) {
+        if line.is_quiet {
+            self.others += 1;
+        } else {
+            add_line(&mut self.led_to, line);
+        }
     }
 
     /// Returns the time of the call that has read the content.
@@ -77,20 +105,28 @@ impl StrangerRead {
         value["origin"] = format!("{}:{}", self.line.source, self.line.tool).into();
         value["ledTo"] = led_to.into();
         value["ledToTotal"] = self.led_to.len().into();
+        value["others"] = self.others.into();
         value
     }
 }
 
 impl StrangerTrail {
-    /// Adds a line, if it is about content of strangers. Lines come newest first.
+    /// Adds a line, if it is about content of strangers, or about a change. Lines come newest first.
     pub fn add(&mut self, call: &AuditedCall) {
+        if call.is_change() && self.after > 0 {
+            let subject = call.subject().unwrap_or_default();
+            self.changed.insert(call.id.clone(), subject);
+        }
         let is_read = call.trust.is_some() && !call.is_effect();
-        let is_consequence = call.is_tainted();
-        if !is_read && !is_consequence {
+        let is_after = !call.untrusted_reads.is_empty() && !call.is_effect();
+        let is_consequence = call.is_tainted() || (is_after && call.was_asked_or_refused());
+        if !is_read && !is_consequence && !is_after {
             return;
         }
-        let lines = self.0.entry(call.session.clone()).or_default();
+        let is_quiet = is_after && !is_consequence;
+        let lines = self.sessions.entry(call.session.clone()).or_default();
         if lines.len() < SESSION_LINES_MAX {
+            self.after += usize::from(is_after);
             lines.push(TaintedLine {
                 id: call.id.clone(),
                 time: call.time,
@@ -100,30 +136,43 @@ impl StrangerTrail {
                 decision: call.decision.clone().unwrap_or_default(),
                 outcome: call.outcome(),
                 is_read,
+                is_effect: call.is_effect(),
                 is_consequence,
+                is_quiet,
                 reads: call.untrusted_reads.clone(),
             });
+        }
+    }
+
+    /// Notes the files that calls have changed. Add all lines before.
+    pub fn add_changes(&mut self, changes: &UndoStore) {
+        if self.after == 0 {
+            return;
+        }
+        // Without the records, only commands and requests are known.
+        let records = changes.read_history().unwrap_or_default().records;
+        for record in records {
+            let paths = record.paths().take(PATHS_MAX).map(str::to_owned);
+            let subject = joined(paths.collect()).unwrap_or_default();
+            self.changed.insert(record.id, subject);
         }
     }
 
     /// Attributes each consequence to the newest content of strangers before it, and returns all reads of such content.
     pub fn into_reads(self) -> Vec<StrangerRead> {
         let mut all = Vec::new();
-        for lines in self.0.into_values() {
-            let lines = sorted(lines);
+        for lines in self.sessions.into_values() {
+            let lines = sorted(lines, &self.changed);
             let mut reads: Vec<StrangerRead> = Vec::new();
             let mut by_id: HashMap<String, usize> = HashMap::new();
             for line in lines {
-                if line.is_consequence {
+                if line.is_consequence || line.is_quiet {
                     let named = line.reads.last().and_then(|id| by_id.get(id));
                     let last = reads.len().checked_sub(1);
                     // A call is no consequence of what it has read itself.
                     let last = last.filter(|last| reads[*last].line.id != line.id);
                     if let Some(read) = named.copied().or(last) {
-                        let led_to = &mut reads[read].led_to;
-                        if led_to.iter().all(|known| known.id != line.id) {
-                            led_to.push(line.clone());
-                        }
+                        reads[read].add(&line);
                     }
                 }
                 if line.is_read {
@@ -131,6 +180,7 @@ impl StrangerTrail {
                     reads.push(StrangerRead {
                         line,
                         led_to: Vec::new(),
+                        others: 0,
                     });
                 }
             }
@@ -147,8 +197,8 @@ impl StrangerTrail {
         id: &str,
         reads: &[String],
     ) -> (Vec<TaintedLine>, Vec<TaintedLine>) {
-        let mut lines = self.0;
-        let lines = sorted(lines.remove(session).unwrap_or_default());
+        let mut sessions = self.sessions;
+        let lines = sorted(sessions.remove(session).unwrap_or_default(), &self.changed);
         let (mut before, mut led_to) = (Vec::new(), Vec::<TaintedLine>::new());
         let mut last_read: Option<&TaintedLine> = None;
         for line in &lines {
@@ -162,8 +212,8 @@ impl StrangerTrail {
                 [] => last_read.is_some_and(|read| read.id == id),
                 reads => reads.iter().any(|read| read == id),
             };
-            if line.is_consequence && is_caused && led_to.iter().all(|known| known.id != line.id) {
-                led_to.push(line.clone());
+            if line.is_consequence && is_caused {
+                add_line(&mut led_to, line);
             }
             if line.is_read {
                 last_read = Some(line);
@@ -173,8 +223,37 @@ impl StrangerTrail {
     }
 }
 
-/// Sorts lines by time. An effect comes before the line of its call, which is written at its end.
-fn sorted(mut lines: Vec<TaintedLine>) -> Vec<TaintedLine> {
+/// Adds a line, once for each call. The line of a call has its outcome, those of its effects may name its subject.
+fn add_line(lines: &mut Vec<TaintedLine>, line: &TaintedLine) {
+    let Some(known) = lines.iter_mut().find(|known| known.id == line.id) else {
+        lines.push(line.clone());
+        return;
+    };
+    let is_better = known.is_effect && !line.is_effect;
+    let other = if is_better {
+        std::mem::replace(known, line.clone())
+    } else {
+        line.clone()
+    };
+    if known.subject.is_none() {
+        known.subject = other.subject;
+    }
+}
+
+/// Sorts lines by time, and marks those of calls in `changed` as consequences. An effect comes before the line of its
+/// call, which is written at its end.
+fn sorted(mut lines: Vec<TaintedLine>, changed: &HashMap<String, String>) -> Vec<TaintedLine> {
+    for line in &mut lines {
+        let Some(subject) = changed.get(&line.id) else {
+            continue;
+        };
+        if line.is_quiet {
+            (line.is_quiet, line.is_consequence) = (false, true);
+        }
+        if line.subject.is_none() && !subject.is_empty() {
+            line.subject = Some(subject.clone());
+        }
+    }
     lines.reverse();
     lines.sort_by_key(|line| line.time);
     lines
@@ -271,6 +350,60 @@ mod tests {
         assert_eq!(around("b", &[]), (String::new(), "y z".into()));
         let (before, after) = trail(&lines).around("other", "a", &[]);
         assert!(before.is_empty() && after.is_empty());
+    }
+
+    #[test]
+    fn strangers_content_led_to_what_was_asked_refused_or_changed() {
+        let after = |second: i64, id: &str, decision: &str| AuditedCall {
+            decision: Some(decision.to_owned()),
+            untrusted_reads: vec!["a".to_owned()],
+            event: "call".to_owned(),
+            ..line(second, id)
+        };
+        let effect = |second: i64, id: &str, subject: &str| AuditedCall {
+            event: "effect".to_owned(),
+            subject: Some(subject.to_owned()),
+            ..line(second, id)
+        };
+        let lines = [
+            read(2, "a"),
+            AuditedCall {
+                answer: Some("once".to_owned()),
+                ..after(3, "edited", "ask")
+            },
+            AuditedCall {
+                ok: false,
+                code: Some("POLICY_DENIED".to_owned()),
+                ..after(4, "denied", "deny")
+            },
+            AuditedCall {
+                ok: false,
+                code: Some("APPROVAL_DENIED".to_owned()),
+                answer: Some("no".to_owned()),
+                ..after(5, "said_no", "ask")
+            },
+            after(6, "read", "allow"),
+            effect(7, "ran", "run git"),
+            after(7, "ran", "allow"),
+            effect(8, "fetched", "GET https://docs.rs"),
+            after(8, "fetched", "allow"),
+            after(9, "wrote", "allow"),
+        ];
+        let mut trail = trail(&lines);
+        trail.changed.insert("wrote".into(), "a.txt".into());
+        let reads = trail.into_reads();
+        let value = reads[0].value(10);
+        assert_eq!(
+            ids(&reads[0].led_to),
+            ["edited", "denied", "said_no", "ran", "wrote"]
+        );
+        assert_eq!(value["others"], 2);
+        assert_eq!(value["ledTo"][3]["subject"], "run git");
+        assert_eq!(value["ledTo"][4]["subject"], "a.txt");
+        let outcomes: Vec<_> = reads[0].led_to.iter().map(|line| line.outcome).collect();
+        let refused = OutcomeKind::Refused;
+        let ok = OutcomeKind::Ok;
+        assert_eq!(outcomes, [ok, refused, refused, ok, ok]);
     }
 
     #[test]

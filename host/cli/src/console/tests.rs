@@ -108,6 +108,17 @@ impl ConsoleFixture {
         panic!("no question");
     }
 
+    /// Adds the change that the call of a question would make now, without a stream of events.
+    async fn with_preview(&self, question: &Value) -> Value {
+        let id = question["id"].as_str().unwrap();
+        let asked = self.state.questions.find(id).await.unwrap();
+        let workspace = self.state.workspace.load().await.unwrap();
+        self.state.previews.fill(&workspace, &asked).await;
+        let mut question = question.clone();
+        question["preview"] = self.state.previews.get(id).flatten().unwrap();
+        question
+    }
+
     async fn answer(&self, question: &Value, answer: QuestionAnswer) -> Result<Value, ToolError> {
         let id = question["id"].as_str().unwrap().to_owned();
         self.try_get(ConsoleRequest::AnswerQuestion { id, answer })
@@ -146,6 +157,7 @@ fn answer_to(question: &Value, kind: QuestionAnswerKind) -> QuestionAnswer {
     QuestionAnswer {
         fingerprint: question["card"]["fingerprint"].as_str().unwrap().to_owned(),
         answer: kind,
+        preview: question["preview"]["digest"].as_str().map(str::to_owned),
         arguments: None,
         reason: None,
         pattern: None,
@@ -175,7 +187,7 @@ async fn console_question_is_answered_and_its_call_is_on_record_and_undone() {
     let calling = tokio::spawn(async move { pipeline.call(request).await });
 
     let mut events = WorkspaceConsole(Arc::clone(&console.state)).events();
-    let question = console.wait_for_question().await;
+    let mut question = console.wait_for_question().await;
     assert_eq!(question["callId"], id.as_str());
     assert_eq!(question["labels"]["trust"], "system");
     // The events contain the question, first without and then with the change that it is about.
@@ -195,6 +207,7 @@ async fn console_question_is_answered_and_its_call_is_on_record_and_undone() {
         "{preview}"
     );
 
+    question["preview"] = preview.clone();
     let mut other = answer_to(&question, QuestionAnswerKind::Once);
     other.fingerprint = "00".to_owned();
     let refused = console.answer(&question, other).await.unwrap_err();
@@ -445,7 +458,20 @@ async fn console_exports_wait_for_each_other() {
     let console = WorkspaceConsole(Arc::clone(&fixture.state));
     let limit = u32::try_from(EXPORTS).unwrap();
     let others = fixture.state.exports.acquire_many(limit).await;
-    let mut waiting = console.export_record(RecordFilter::default());
+    for filter in [
+        RecordFilter {
+            outcome: Some("great".to_owned()),
+            ..RecordFilter::default()
+        },
+        RecordFilter {
+            since: Some("yesterday".to_owned()),
+            ..RecordFilter::default()
+        },
+    ] {
+        let refused = console.export_record(filter).err().unwrap();
+        assert_eq!(refused.code, ToolErrorCode::InvalidInput);
+    }
+    let mut waiting = console.export_record(RecordFilter::default()).unwrap();
     let first = tokio::time::timeout(Duration::from_millis(50), waiting.next());
     assert!(first.await.is_err(), "too many exports at a time");
     drop(others);
@@ -453,7 +479,7 @@ async fn console_exports_wait_for_each_other() {
     let rest: Vec<_> = waiting.collect().await;
     assert!(rest.iter().all(Result::is_ok), "{rest:?}");
     // A client that is gone leaves no export behind.
-    drop(console.export_record(RecordFilter::default()));
+    drop(console.export_record(RecordFilter::default()).unwrap());
     let all = fixture.state.exports.acquire_many(limit).await;
     assert!(all.is_ok());
 }
@@ -467,31 +493,82 @@ async fn console_answer_does_not_count_after_the_file_has_changed() {
     let arguments = json!({"path": "a.txt", "pattern": "\n", "replacement": "\nend\n"});
     let calling = tokio::spawn(async move { pipeline.call(call("edit_file", arguments)).await });
     let mut events = WorkspaceConsole(Arc::clone(&console.state)).events();
-    let question = console.wait_for_question().await;
-    let mut texts = Vec::new();
+    let mut question = console.wait_for_question().await;
     for content in ["one", "other"] {
         // Each page shows the question with the change that the call would make now.
-        loop {
+        question = loop {
             let event = events.next().await.unwrap();
             if event.kind == mimir_console::ConsoleEventKind::Question
                 && event.data.contains(&format!("\"text\":\"{content}\""))
             {
-                break;
+                break serde_json::from_str(&event.data).unwrap();
             }
-        }
+        };
         if content == "one" {
             std::fs::write(&file, "other\n").unwrap();
-            let stale = console.answer(&question, answer_to(&question, QuestionAnswerKind::Once));
-            let error = stale.await.unwrap_err();
-            assert_eq!(error.code, ToolErrorCode::Unavailable);
-            texts.push(error.message);
+            // The same answer once more comes from a page that still shows the old difference.
+            for _ in 0..3 {
+                let once = answer_to(&question, QuestionAnswerKind::Once);
+                let error = console.answer(&question, once).await.unwrap_err();
+                assert_eq!(error.code, ToolErrorCode::Unavailable);
+                assert!(
+                    error.message.contains("look at the difference again"),
+                    "{error}"
+                );
+            }
         }
     }
-    assert!(
-        texts[0].contains("look at the difference again"),
-        "{texts:?}"
-    );
     let counted = console.answer(&question, answer_to(&question, QuestionAnswerKind::Once));
     assert_eq!(counted.await.unwrap()["counted"], true);
     assert!(calling.await.unwrap().is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn console_answer_counts_only_with_the_digest_of_the_shown_difference() {
+    let console = ConsoleFixture::new();
+    let file = console.root().join("a.txt");
+    std::fs::write(&file, "one\n").unwrap();
+    let pipeline = console.pipeline().await;
+    let arguments = json!({"path": "a.txt", "pattern": "one", "replacement": "two"});
+    let calling = tokio::spawn(async move { pipeline.call(call("edit_file", arguments)).await });
+    let question = console.wait_for_question().await;
+    let shown = console.with_preview(&question).await;
+    let with = |preview: Option<&str>, kind| QuestionAnswer {
+        preview: preview.map(str::to_owned),
+        ..answer_to(&shown, kind)
+    };
+    // Not for a difference that was not shown, whether the console has the preview or not.
+    let other = "0".repeat(64);
+    for preview in [None, Some(""), Some(other.as_str())] {
+        for kind in [
+            QuestionAnswerKind::Once,
+            QuestionAnswerKind::Session,
+            QuestionAnswerKind::Always,
+        ] {
+            let refused = console.answer(&shown, with(preview, kind)).await;
+            let error = refused.unwrap_err();
+            assert_eq!(error.code, ToolErrorCode::Unavailable, "{preview:?}");
+        }
+    }
+    // Many other questions do not make an old difference count.
+    std::fs::write(&file, "evil one\n").unwrap();
+    let previews = &console.state.previews;
+    let workspace = console.state.workspace.load().await.unwrap();
+    let mut asked = (console.state.questions)
+        .find(shown["id"].as_str().unwrap())
+        .await
+        .unwrap();
+    let id = asked.id.clone();
+    for number in 0..300 {
+        asked.id = format!("other-{number}");
+        previews.fill(&workspace, &asked).await;
+    }
+    assert_eq!(previews.get(&id), None);
+    let stale = console.answer(&shown, answer_to(&shown, QuestionAnswerKind::Once));
+    assert_eq!(stale.await.unwrap_err().code, ToolErrorCode::Unavailable);
+    let shown = console.with_preview(&question).await;
+    let counted = console.answer(&shown, answer_to(&shown, QuestionAnswerKind::Once));
+    assert_eq!(counted.await.unwrap()["counted"], true);
+    assert!(calling.await.unwrap().is_ok());
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "evil two\n");
 }

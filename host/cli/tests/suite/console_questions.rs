@@ -133,6 +133,14 @@ fn console_answers_the_question_of_a_client_without_forms_and_names_it() {
     let result = agent.response_to(call)["result"].clone();
     assert_eq!(result["isError"], false, "{result}");
     assert!(!home.path().join("notes.md").exists());
+    assert_eq!(
+        get("record?event=call&text=test%201")["entries"][0]["client"],
+        "test 1"
+    );
+    assert_eq!(
+        get("record/charts?days=1")["bySession"][0]["client"],
+        "test 1"
+    );
     // Closed while a question waits, and before the next one.
     fs::write(home.path().join("notes.md"), "again\n").unwrap();
     let call = agent.send("tools/call", delete.clone());

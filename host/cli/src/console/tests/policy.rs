@@ -338,6 +338,7 @@ async fn console_edited_arguments_are_those_on_record() {
             .unwrap()
             .contains("b.txt")
     );
+    let again = console.with_preview(&again).await;
     let yes = answer_to(&again, QuestionAnswerKind::Once);
     console.answer(&again, yes).await.unwrap();
     assert!(calling.await.unwrap().is_ok());

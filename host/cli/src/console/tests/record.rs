@@ -133,6 +133,7 @@ async fn console_record_links_strangers_content_with_what_it_led_to() {
     assert_eq!(row["callId"], read_id.as_str(), "{charts}");
     assert_eq!(row["ledTo"][0]["callId"], write_id.as_str());
     assert_eq!(row["ledTo"][0]["outcome"], "refused");
+    assert_eq!(row["others"], 0, "{charts}");
 
     let story = console.story(&write_id).await;
     let before = story["story"].as_array().unwrap().iter();
