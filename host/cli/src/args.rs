@@ -324,8 +324,8 @@ Examples:
     #[command(after_help = "\
 Shows the calls of all mimir processes of yours on this machine, and the questions of this workspace. \
 Enter shows a call with its arguments, effects and output, or a question; c cancels a call; on a question, \
-a answers once, s for the session, A always, n no; t stops the agent of a call, or lets it work again; u undoes \
-the changes of a call; x stops all calls, and S allows them again. These four ask first.
+o answers once, s for the session, a always, n no; t stops the agent of a call, or lets it work again; u undoes \
+the changes of a call; x stops all calls, and S allows them again. These four ask first, and so does always.
 
 In a cluster, a server's own calls appear with what their workers report; those of other servers do not.
 

@@ -25,13 +25,16 @@ use mimir::live_calls::{LiveCallHub, LiveConsole};
 use mimir::process_identity::{machine_name, user_name};
 use mimir::setup::HostSetup;
 use mimir::shared_questions::{GivenAnswer, QuestionStore, QuestionWatch, SharedQuestion};
+use mimir::undo::UndoStore;
 
+mod changes;
 mod draw;
 mod keys;
 mod state;
 #[cfg(test)]
 mod tests;
 
+use changes::QuestionChanges;
 use keys::ScreenAction;
 use state::{CallScreen, ScreenOrder};
 
@@ -100,12 +103,16 @@ impl ScreenSession<'_> {
         let mut updates = self.hub.subscribe();
         let mut ticks = tokio::time::interval(DRAW_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut changes = QuestionChanges::new(self.setup);
+        let undo = UndoStore::for_workspace(&self.setup.workspace);
         let mut until_look = 0_u32;
         let (mut has_changed, mut is_stale) = (true, true);
         self.load_questions(&mut state).await;
         loop {
+            changes.begin(&state.questions);
             if is_stale {
                 state.set_calls(self.hub);
+                state.name_changed_files(|id| undo.record_of(id));
                 screen.render(|frame| draw::draw_calls(frame, &mut state))?;
                 is_stale = false;
             }
@@ -123,13 +130,18 @@ impl ScreenSession<'_> {
                         ScreenAction::Leave => return Ok(ExitReason::Done),
                         ScreenAction::Interrupt => return Ok(ExitReason::Interrupted),
                         action => {
-                            if let Err(failure) = self.perform(&mut state, action).await {
+                            let done = self.perform(&mut state, &changes, action).await;
+                            if let Err(failure) = done {
                                 state.set_message(&failure.to_string());
                             }
                         }
                     }
                 }
                 Some(_) = updates.next() => has_changed = true,
+                Some((id, preview)) = changes.next() => {
+                    state.previews.insert(id, preview);
+                    is_stale = true;
+                }
                 Some(_) = next_question(&mut watch) => {
                     self.load_questions(&mut state).await;
                     is_stale = true;
@@ -162,6 +174,7 @@ impl ScreenSession<'_> {
     async fn perform(
         &self,
         state: &mut CallScreen,
+        changes: &QuestionChanges,
         action: ScreenAction,
     ) -> Result<(), CommandFailure> {
         match action {
@@ -170,15 +183,47 @@ impl ScreenSession<'_> {
                 state.set_message("cancelled; the call ends");
             }
             ScreenAction::Answer(question, answer) => {
-                self.answer(&question, &answer).await?;
-                state.close_page();
-                let tool = &question.card.tool;
-                state.set_message(&format!("answered `{}` for `{tool}`", answer.as_str()));
-                self.load_questions(state).await;
+                self.answer_on_screen(state, changes, &question, &answer)
+                    .await?;
+            }
+            ScreenAction::Order(ScreenOrder::AnswerAlways(id)) => {
+                let mut open = state.questions.iter();
+                match open.find(|question| question.id == id).cloned() {
+                    Some(question) => {
+                        let always = ApprovalAnswer::Always;
+                        self.answer_on_screen(state, changes, &question, &always)
+                            .await?;
+                    }
+                    None => state.set_message("the question has ended; nothing was answered"),
+                }
             }
             ScreenAction::Order(order) => self.carry_out(state, order).await?,
             ScreenAction::Nothing | ScreenAction::Leave | ScreenAction::Interrupt => {}
         }
+        Ok(())
+    }
+
+    /// Answers a question, unless the change that the screen shows is not the one that the call would make now.
+    async fn answer_on_screen(
+        &self,
+        state: &mut CallScreen,
+        changes: &QuestionChanges,
+        question: &SharedQuestion,
+        answer: &ApprovalAnswer,
+    ) -> Result<(), CommandFailure> {
+        let shown = state.previews.get(&question.id);
+        if *answer != ApprovalAnswer::No
+            && let Some(preview) = changes.changed(question, shown).await?
+        {
+            state.previews.insert(question.id.clone(), preview);
+            state.set_message("a file has changed since: look at the difference and answer again");
+            return Ok(());
+        }
+        self.answer(question, answer).await?;
+        state.close_page();
+        let tool = &question.card.tool;
+        state.set_message(&format!("answered `{}` for `{tool}`", answer.as_str()));
+        self.load_questions(state).await;
         Ok(())
     }
 
@@ -207,6 +252,8 @@ impl ScreenSession<'_> {
                 self.setup.record_event(&event);
                 state.set_message(&format!("`{name}` may work again"));
             }
+            // An answer, and not an order.
+            ScreenOrder::AnswerAlways(_) => {}
             ScreenOrder::Undo(id, tool) => {
                 // May wait for a disk, which only delays the next draw.
                 undo::undo(self.setup, &id, &person())?;

@@ -6,10 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::stream::{self, BoxStream, StreamExt as _};
+use futures::stream::{self, StreamExt as _};
 use mimir_console::{
     ConsoleBackend, ConsoleEvents, ConsoleRequest, ConsoleUser, QuestionAnswer, QuestionAnswerKind,
-    RecordFilter, ServerAction,
+    RecordFilter, RecordLines, ServerAction,
 };
 use mimir_core::{AuditEvent, BoxFuture, ToolError};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ mod matches;
 mod page_entries;
 mod policy_edits;
 mod policy_layers;
-mod previews;
+pub mod previews;
 mod questions;
 mod record;
 mod record_source;
@@ -50,7 +50,7 @@ mod tools;
 pub mod undo;
 mod visible_text;
 mod what_if;
-mod workspace;
+pub mod workspace;
 
 use policy_edits::EditScope;
 use previews::PreviewCache;
@@ -155,7 +155,8 @@ impl ConsoleBackend for WorkspaceConsole {
         })
     }
 
-    fn export_record(&self, filter: RecordFilter) -> BoxStream<'static, Result<String, ToolError>> {
+    fn export_record(&self, filter: RecordFilter) -> Result<RecordLines, ToolError> {
+        record::LineFilter::new(filter.clone())?;
         let (send, receive) = mpsc::channel(EXPORT_LINES);
         let state = Arc::clone(&self.0);
         tokio::spawn(async move {
@@ -183,11 +184,11 @@ impl ConsoleBackend for WorkspaceConsole {
                 tracing::warn!(%error, "an export of the record was interrupted");
             }
         });
-        stream::unfold(receive, |mut receive| async move {
+        let lines = stream::unfold(receive, |mut receive| async move {
             let line = receive.recv().await?;
             Some((line, receive))
-        })
-        .boxed()
+        });
+        Ok(lines.boxed())
     }
 
     fn events(&self) -> ConsoleEvents {
@@ -252,8 +253,11 @@ impl ConsoleState {
             Request::Record(filter) => self.read(move |setup| record::page(setup, filter)).await,
             Request::CallStory { id } => {
                 let chain = self.chain().await;
+                // After the chain, which has a permit of its own.
+                let permit = self.log_permit().await;
                 let story = self.read(move |setup| story::call_story(setup, &id, chain));
                 let mut story = story.await?;
+                drop(permit);
                 if let Some(cluster) = &self.cluster
                     && log_check::is_older_than(&story["chain"], &story["lastMessage"])
                 {
@@ -439,7 +443,7 @@ impl ConsoleState {
             QuestionAnswerKind::Edit | QuestionAnswerKind::No
         );
         if is_approval {
-            self.check_preview(id).await?;
+            self.check_preview(id, &answer).await?;
         }
         let event = questions::answer_question(&self.questions, user, id, answer).await?;
         self.record_event(&event).await;
@@ -447,22 +451,28 @@ impl ConsoleState {
     }
 
     /// Fails if the change that a person has seen is not the one that the call would make now.
-    async fn check_preview(&self, id: &str) -> Result<(), ToolError> {
-        if self.previews.get(id).flatten().is_none() {
-            return Ok(());
-        }
+    async fn check_preview(&self, id: &str, answer: &QuestionAnswer) -> Result<(), ToolError> {
         let question = self.questions.find(id).await?;
-        let Ok(workspace) = self.workspace.load().await else {
-            return Ok(());
-        };
-        if !self.questions.takes_answer(&question).await
-            || self.previews.is_current(&workspace, &question).await?
+        // Others do not count in any case, for another reason.
+        if question.card.fingerprint.as_str() != answer.fingerprint
+            || !self.questions.takes_answer(&question).await
         {
             return Ok(());
         }
-        Err(ToolError::unavailable(
-            "a file has changed since the difference was shown, so the answer does not count; look at the difference again",
-        ))
+        let workspace = self.workspace.load().await?;
+        let shown = answer.preview.as_deref();
+        let is_current = self.previews.is_current(&workspace, &question, shown);
+        if is_current.await? {
+            return Ok(());
+        }
+        Err(ToolError::unavailable(match shown {
+            Some(_) => {
+                "a file has changed since the difference was shown, so the answer does not count; look at the difference again"
+            }
+            None => {
+                "the answer names no difference, so it does not count; look at the difference, and answer with its digest as `preview`"
+            }
+        }))
     }
 
     async fn control_server(

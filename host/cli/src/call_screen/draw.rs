@@ -12,7 +12,9 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
+use serde_json::Value;
 
+use super::changes;
 use super::keys::agent_name;
 use super::state::{CallRow, CallScreen, RowKey, ScreenOrder};
 use crate::terminal::list_screen::{colour_style, draw_frame, row_line, scrolled_to, visible_page};
@@ -80,26 +82,53 @@ fn footer(screen: &CallScreen, width: u16) -> Line<'static> {
                 format!("Stop the calls of `{name}`, and refuse new ones? y/n")
             }
             ScreenOrder::StartAgent(_, name) => format!("Let `{name}` work again? y/n"),
-            ScreenOrder::Undo(_, tool) => format!("Undo the changes of `{tool}`? y/n"),
+            ScreenOrder::Undo(id, tool) => match screen.changed_files(id) {
+                Some(files) => fitting(&format!("Undo the changes of `{tool}` to "), files, width),
+                None => format!("Undo the changes of `{tool}`? y/n"),
+            },
+            ScreenOrder::AnswerAlways(id) => always_text(screen.question(id), width),
         };
         return Line::styled(text, Style::new().add_modifier(Modifier::BOLD));
     }
     if !screen.message.is_empty() {
         return Line::raw(screen.message.clone());
     }
-    let is_wide = width >= 78;
-    let keys = match (&screen.page, screen.open_question(), is_wide) {
-        (_, Some(_), true) => "a once   s session   A always   n no   arrows scroll   esc back",
-        (_, Some(_), false) => "a/s/A/n answer  esc",
-        (Some(_), None, true) => {
-            "c cancel  t stop agent  u undo  arrows scroll  esc back  x stop all"
-        }
-        (None, _, true) => {
-            "enter read  c cancel  t stop agent  u undo  a/s/A/n answer  x stop all  q quit"
-        }
-        (_, None, false) => "enter c t u x q",
+    let keys: [&str; 3] = match (&screen.page, screen.open_question()) {
+        (_, Some(_)) => [
+            "o once   s session   a always   n no   t stop agent   arrows scroll   esc back",
+            "o once  s session  a always  n no  t stop  esc back",
+            "o/s/a/n answer  esc",
+        ],
+        (Some(_), None) => [
+            "c cancel  t stop agent  u undo  arrows scroll  esc back  x stop all",
+            "c cancel  t stop agent  u undo  esc back",
+            "c t u x esc",
+        ],
+        (None, None) => [
+            "enter read  c cancel  t stop agent  u undo  o/s/a/n answer  x stop all  q quit",
+            "enter read  o/s/a/n answer  c cancel  t u x  q quit",
+            "enter o/s/a/n c t u x q",
+        ],
     };
-    Line::styled(keys, Style::new().add_modifier(Modifier::DIM))
+    let mut shown = keys.iter().filter(|keys| keys.len() <= usize::from(width));
+    let keys = shown.next().unwrap_or(&keys[2]);
+    Line::styled(*keys, Style::new().add_modifier(Modifier::DIM))
+}
+
+/// Asks about a text of a tool, which is cut so that the keys stay visible.
+fn fitting(before: &str, text: &str, width: u16) -> String {
+    const KEYS: &str = "? y/n";
+    let used = Line::raw(before).width() + KEYS.len();
+    let room = usize::from(width).saturating_sub(used).max(8);
+    format!("{before}{}{KEYS}", fit(&visible(text), room).trim_end())
+}
+
+/// Asks whether to answer a question with "always", and says what that covers.
+fn always_text(question: Option<&SharedQuestion>, width: u16) -> String {
+    match question.and_then(|question| question.card.always.as_ref()) {
+        Some(always) => fitting("Always: ", &always.text, width),
+        None => "Each call needs its own approval. Allow this one? y/n".to_owned(),
+    }
 }
 
 fn list_lines(screen: &mut CallScreen, body: Rect) -> Vec<Line<'static>> {
@@ -111,7 +140,7 @@ fn list_lines(screen: &mut CallScreen, body: Rect) -> Vec<Line<'static>> {
     let questions = screen
         .questions
         .iter()
-        .map(|question| question_line(question, styles));
+        .map(|question| question_line(question, screen.previews.get(&question.id), styles));
     let calls = screen.listed_calls().map(|call| call_line(call, styles));
     let lines: Vec<_> = questions
         .chain(calls)
@@ -134,12 +163,27 @@ fn list_lines(screen: &mut CallScreen, body: Rect) -> Vec<Line<'static>> {
 /// The parts of a line in the list: the mark with its style, and the rest.
 type LineParts = (&'static str, Style, String);
 
-fn question_line(question: &SharedQuestion, styles: CallStyles) -> LineParts {
+fn question_line(
+    question: &SharedQuestion,
+    preview: Option<&Value>,
+    styles: CallStyles,
+) -> LineParts {
     let left = question.expires_at.duration_since(Timestamp::now());
     let left = Duration::try_from(left).unwrap_or_default();
     let tool = fit(&visible(&question.card.tool), TOOL_WIDTH);
-    let summary = visible(&question.card.summary);
-    let rest = format!(" {tool} {:>7} left  {summary}", duration(left));
+    let facts = &question.card.facts;
+    let who = facts.client.as_deref().unwrap_or(&question.process);
+    let who = fit(&visible(who), WHO_WIDTH);
+    let warning = match facts.untrusted.as_slice() {
+        [] => "",
+        _ => "after strangers' text: ",
+    };
+    let summary = preview.and_then(changes::summary);
+    let summary = summary.unwrap_or_else(|| visible(&question.card.summary));
+    let rest = format!(
+        " {tool} {who} {:>7} left  {warning}{summary}",
+        duration(left)
+    );
     ("?", styles.question, rest)
 }
 
@@ -213,7 +257,10 @@ fn page_lines(screen: &mut CallScreen, body: Rect) -> Vec<Line<'static>> {
     let (width, height) = (usize::from(body.width).max(1), usize::from(body.height));
     let lines = match screen.page.as_ref().map(|page| (&page.key, &page.call)) {
         Some((RowKey::Question(_), _)) => match screen.open_question() {
-            Some(question) => question_page(question, width),
+            Some(question) => {
+                let preview = screen.previews.get(&question.id);
+                question_page(question, preview, width)
+            }
             None => Vec::new(),
         },
         Some((RowKey::Call(_), Some(call))) => call_page(call, width),
@@ -226,10 +273,26 @@ fn page_lines(screen: &mut CallScreen, body: Rect) -> Vec<Line<'static>> {
 }
 
 /// The card of a question. Styles are removed, because the screen has its own.
-fn question_page(question: &SharedQuestion, width: usize) -> Vec<String> {
+fn question_page(question: &SharedQuestion, preview: Option<&Value>, width: usize) -> Vec<String> {
     let card = render_card(&question.card, width);
-    let lines = card.head.into_iter().chain(card.arguments).chain(card.tail);
-    let mut lines: Vec<_> = lines.map(sanitize).skip_while(String::is_empty).collect();
+    let mut page = PageText {
+        lines: Vec::new(),
+        width,
+    };
+    let untrusted = &question.card.facts.untrusted;
+    if !untrusted.is_empty() {
+        page.title("the session has read strangers' text, which may have caused this call:");
+        for read in untrusted {
+            page.quote(&format!("from {}", visible(&read.origin)));
+        }
+    }
+    if let Some(preview) = preview {
+        page.change(preview);
+    }
+    let (head, rest) = (card.head, card.arguments.into_iter().chain(card.tail));
+    let head = head.into_iter().map(sanitize).skip_while(String::is_empty);
+    let lines = head.chain(page.lines).chain(rest.map(sanitize));
+    let mut lines: Vec<_> = lines.collect();
     let process = visible(&question.process);
     lines.push(match &question.card.facts.client {
         Some(client) => format!("  asked by {} ({process})", visible(client)),
@@ -364,6 +427,25 @@ impl PageText {
         for (at, part) in wrapped(&value, width).into_iter().enumerate() {
             let name = if at == 0 { name } else { "" };
             self.lines.push(format!("  {name:<9} {part}"));
+        }
+    }
+
+    /// Adds the change that a call would make.
+    fn change(&mut self, preview: &Value) {
+        for diff in preview["diff"].as_array().into_iter().flatten() {
+            let kind = match diff["kind"].as_str() {
+                Some("added") => "would create",
+                Some("removed") => "would delete",
+                _ => "would change",
+            };
+            self.title(kind);
+            self.quote(&changes::heading(diff));
+            for line in changes::diff_lines(diff) {
+                self.quote(&line);
+            }
+        }
+        if let Some(note) = preview["note"].as_str() {
+            self.field("change", note);
         }
     }
 

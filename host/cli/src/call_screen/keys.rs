@@ -53,6 +53,7 @@ pub fn handle_key(screen: &mut CallScreen, key: KeyEvent) -> ScreenAction {
                     ScreenOrder::StopAll | ScreenOrder::StopAgent(..) => "nothing was stopped",
                     ScreenOrder::StartAll | ScreenOrder::StartAgent(..) => "nothing was started",
                     ScreenOrder::Undo(..) => "nothing was undone",
+                    ScreenOrder::AnswerAlways(_) => "nothing was answered",
                 };
                 screen.set_message(message);
                 ScreenAction::Nothing
@@ -65,7 +66,7 @@ pub fn handle_key(screen: &mut CallScreen, key: KeyEvent) -> ScreenAction {
         KeyCode::Char('S') => ask_to_start(screen),
         KeyCode::Char('t') => ask_about_agent(screen),
         KeyCode::Char('u') => ask_to_undo(screen),
-        KeyCode::Char(letter @ ('a' | 's' | 'A' | 'n')) => return answer(screen, letter),
+        KeyCode::Char(letter @ ('o' | 's' | 'a' | 'A' | 'n')) => return answer(screen, letter),
         code => match &screen.page {
             Some(_) => handle_page_key(screen, code),
             None => return handle_list_key(screen, code),
@@ -178,10 +179,14 @@ fn answer(screen: &mut CallScreen, letter: char) -> ScreenAction {
         return ScreenAction::Nothing;
     }
     let answer = match letter {
-        'a' => ApprovalAnswer::Once,
+        'o' => ApprovalAnswer::Once,
         's' => ApprovalAnswer::Session,
-        'A' => ApprovalAnswer::Always,
-        _ => ApprovalAnswer::No,
+        'n' => ApprovalAnswer::No,
+        // Counts for longer than this call, so the screen says for what, and asks.
+        _ => {
+            screen.asks = Some(ScreenOrder::AnswerAlways(question.id.clone()));
+            return ScreenAction::Nothing;
+        }
     };
     ScreenAction::Answer(Box::new(question.clone()), answer)
 }

@@ -1,14 +1,17 @@
 //! State of the screen: the calls, the questions, the selection and the open page.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
 use mimir::live_calls::{AgentKey, LiveAgent, LiveCall, LiveCallHub, LiveCallStatus};
 use mimir::shared_questions::SharedQuestion;
+use mimir::undo::UndoRecord;
 use mimir_core::RequestId;
 use mimir_core::audit::OutcomeKind;
 use mimir_core::call_switch::StopNotice;
 use mimir_core::text::visible;
+use serde_json::Value;
 
 /// Number of ended calls in the list.
 const MAX_ENDED: usize = 100;
@@ -34,6 +37,10 @@ pub struct CallScreen {
     pub page: Option<RowPage>,
     /// Message on the last line.
     pub message: String,
+    /// The changes that the calls of questions would make, by the id of the question.
+    pub previews: HashMap<String, Value>,
+    /// The files that ended calls have changed, by the id of their undo record. Empty if they are not known.
+    changed_files: HashMap<String, String>,
     /// The order that the screen asks about.
     pub asks: Option<ScreenOrder>,
     /// The order to refuse all calls.
@@ -55,6 +62,8 @@ pub enum ScreenOrder {
     StopAgent(AgentKey, String),
     /// Allow the calls of an agent again.
     StartAgent(AgentKey, String),
+    /// Answer the question with this id with "always".
+    AnswerAlways(String),
     /// Take the changes of a call back: the id of the record, and the tool.
     Undo(String, String),
 }
@@ -165,9 +174,41 @@ impl CallScreen {
         self.select_existing();
     }
 
+    /// Finds the files that the listed calls have changed. `read` reads an undo record, once for each call.
+    pub fn name_changed_files(&mut self, read: impl Fn(&str) -> Option<UndoRecord>) {
+        let ids: Vec<&String> = self
+            .calls
+            .iter()
+            .filter_map(|call| call.undo.as_ref())
+            .collect();
+        self.changed_files.retain(|id, _| ids.contains(&id));
+        for id in ids {
+            if self.changed_files.contains_key(id) {
+                continue;
+            }
+            let record = read(id);
+            let mut paths = record.iter().flat_map(UndoRecord::paths);
+            let text = match (paths.next(), paths.count()) {
+                (None, _) => String::new(),
+                (Some(first), 0) => visible(first),
+                (Some(first), more) => format!("{} and {more} more", visible(first)),
+            };
+            self.changed_files.insert(id.clone(), text);
+        }
+    }
+
+    /// Returns the files of an undo record, if they are known.
+    pub fn changed_files(&self, undo: &str) -> Option<&str> {
+        let files = self.changed_files.get(undo)?;
+        (!files.is_empty()).then_some(files)
+    }
+
     /// Takes the open questions. The page of a question that has ended is closed.
     pub fn set_questions(&mut self, questions: Vec<SharedQuestion>) {
         self.questions = questions;
+        let open = &self.questions;
+        self.previews
+            .retain(|id, _| open.iter().any(|question| question.id == *id));
         if let Some(page) = &self.page
             && let RowKey::Question(id) = &page.key
             && self.question(id).is_none()
@@ -287,7 +328,8 @@ impl CallScreen {
         self.page.is_none() && matches!(self.selected, Some(RowKey::Question(_)))
     }
 
-    fn question(&self, id: &str) -> Option<&SharedQuestion> {
+    /// Returns the open question with this id.
+    pub fn question(&self, id: &str) -> Option<&SharedQuestion> {
         self.questions.iter().find(|question| question.id == id)
     }
 

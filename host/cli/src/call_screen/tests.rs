@@ -212,6 +212,78 @@ fn call_screen_answers_a_question_only_on_its_card() {
 }
 
 #[test]
+fn call_screen_answers_with_the_keys_of_the_page() {
+    let mut screen = CallScreen::default();
+    screen.set_questions(vec![question("q1")]);
+    press(&mut screen, KeyCode::Enter);
+    wait(&mut screen);
+    for (key, expected) in [('o', "once"), ('s', "session"), ('n', "no")] {
+        match press(&mut screen, KeyCode::Char(key)) {
+            ScreenAction::Answer(_, answer) => assert_eq!(answer.as_str(), expected),
+            action => panic!("{action:?}"),
+        }
+    }
+    // "Always" counts for later calls, too.
+    for letter in ['a', 'A'] {
+        let action = press(&mut screen, KeyCode::Char(letter));
+        assert!(matches!(action, ScreenAction::Nothing), "{action:?}");
+        assert!(shown(&mut screen, 60, 24)[23].contains("? y/n"));
+        press(&mut screen, KeyCode::Char('n'));
+        assert!(shown(&mut screen, 60, 24)[23].contains("nothing was answered"));
+    }
+    let always = Some(ScreenOrder::AnswerAlways("q1".into()));
+    assert_eq!(order(&mut screen, 'a'), always);
+    let action = press(&mut screen, KeyCode::Char('y'));
+    assert!(matches!(action, ScreenAction::Nothing), "{action:?}");
+    for width in [60, 80] {
+        let footer = shown(&mut screen, width, 24)[23].clone();
+        assert!(
+            footer.contains("o once") && footer.contains("n no"),
+            "{footer}"
+        );
+    }
+}
+
+#[test]
+fn call_screen_names_agent_strangers_and_change_of_a_question() {
+    let mut asked = question("q1");
+    asked.card.facts.client = Some("wild 1.0".into());
+    asked.card.facts.untrusted = vec![mimir_core::approval::UntrustedRead {
+        origin: "built-in:web_fetch".into(),
+        call_id: String::new(),
+    }];
+    let mut screen = CallScreen::default();
+    screen.set_questions(vec![asked]);
+    let row = shown(&mut screen, 120, 24)[1].clone();
+    assert!(
+        row.contains("wild 1.0") && row.contains("after strangers' text: delete"),
+        "{row}"
+    );
+    let preview = serde_json::json!({"diff": [{
+        "path": "config\u{1b}.txt", "kind": "changed", "added": 1, "removed": 2,
+        "lines": [{"type": "remove", "text": "old"}, {"type": "add", "text": "new\u{1b}[31m"}],
+    }]});
+    screen.previews.insert("q1".into(), preview);
+    let rows = shown(&mut screen, 120, 24);
+    assert!(rows[1].contains(".txt +1 −2"), "{}", rows[1]);
+    assert!(shown(&mut screen, 60, 24)[23].contains("o/s/a/n answer"));
+    press(&mut screen, KeyCode::Enter);
+    let page = shown(&mut screen, 100, 40).join("\n");
+    for text in [
+        "from built-in:web_fetch",
+        "would change",
+        "│ -old",
+        "│ +new",
+        "asked by wild 1.0",
+    ] {
+        assert!(page.contains(text), "{text}: {page}");
+    }
+    assert!(!page.contains('\u{1b}'));
+    screen.set_questions(Vec::new());
+    assert!(screen.previews.is_empty());
+}
+
+#[test]
 fn call_screen_stops_all_calls_only_after_a_yes() {
     let (mut screen, _hub) = filled();
     press(&mut screen, KeyCode::Char('x'));
@@ -292,6 +364,17 @@ fn call_screen_undoes_ended_calls_with_changes_only() {
     screen.set_calls(&hub);
     let undo = Some(ScreenOrder::Undo("u1".into(), "edit_file".into()));
     assert_eq!(order(&mut screen, 'u'), undo);
+    let record = serde_json::json!({
+        "id": "u1", "tool": "edit_file", "time": "2026-01-31T12:00:00Z", "changes": [],
+        "unkept": {"paths": ["a.txt", "b.txt"], "why": "too large"},
+    });
+    screen.name_changed_files(|_| serde_json::from_value(record.clone()).ok());
+    press(&mut screen, KeyCode::Char('u'));
+    let footer = shown(&mut screen, 80, 24)[23].clone();
+    assert!(
+        footer.contains("`edit_file` to a.txt and 1 more? y/n"),
+        "{footer}"
+    );
 }
 
 #[test]

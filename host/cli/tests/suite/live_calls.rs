@@ -198,16 +198,17 @@ fn top_answers_a_question_and_stops_all_calls() {
     let params = json!({"name": "delete_file", "arguments": {"path": "notes.md"}});
     let call = agent.send("tools/call", params.clone());
     tmux.wait_for_text("> ? delete_file");
-    tmux.keys(&["a"]);
+    tmux.keys(&["o"]);
     let card = tmux.wait_for_text("may `delete_file` run?");
     assert!(card.contains("notes.md"), "{card}");
+    tmux.wait_for_text("would delete");
     assert!(home.path().join("notes.md").exists());
     // A card that has just appeared takes no answer.
     tmux.wait("the answer", |screen| {
         if screen.contains("answered `once`") {
             return true;
         }
-        tmux.keys(&["a"]);
+        tmux.keys(&["o"]);
         false
     });
     assert_eq!(agent.response_to(call)["result"]["isError"], false);
