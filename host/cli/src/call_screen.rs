@@ -139,7 +139,7 @@ impl ScreenSession<'_> {
                 }
                 Some(_) = updates.next() => has_changed = true,
                 Some((id, preview)) = changes.next() => {
-                    state.previews.insert(id, preview);
+                    state.set_preview(id, preview);
                     is_stale = true;
                 }
                 Some(_) = next_question(&mut watch) => {
@@ -215,7 +215,7 @@ impl ScreenSession<'_> {
         if *answer != ApprovalAnswer::No
             && let Some(preview) = changes.changed(question, shown).await?
         {
-            state.previews.insert(question.id.clone(), preview);
+            state.set_preview(question.id.clone(), preview);
             state.set_message("a file has changed since: look at the difference and answer again");
             return Ok(());
         }

@@ -221,6 +221,16 @@ impl CallScreen {
         self.select_existing();
     }
 
+    /// Takes the preview of a question. If its card is open, a key answers it only after the time for reading it.
+    pub fn set_preview(&mut self, id: String, preview: Value) {
+        if let Some(page) = &mut self.page
+            && page.key == RowKey::Question(id.clone())
+        {
+            page.opened = Instant::now();
+        }
+        self.previews.insert(id, preview);
+    }
+
     /// Returns the identities of all lines.
     pub fn keys(&self) -> Vec<RowKey> {
         let questions = self.questions.iter();

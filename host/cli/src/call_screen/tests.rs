@@ -263,7 +263,7 @@ fn call_screen_names_agent_strangers_and_change_of_a_question() {
         "path": "config\u{1b}.txt", "kind": "changed", "added": 1, "removed": 2,
         "lines": [{"type": "remove", "text": "old"}, {"type": "add", "text": "new\u{1b}[31m"}],
     }]});
-    screen.previews.insert("q1".into(), preview);
+    screen.set_preview("q1".into(), preview.clone());
     let rows = shown(&mut screen, 120, 24);
     assert!(rows[1].contains(".txt +1 −2"), "{}", rows[1]);
     assert!(shown(&mut screen, 60, 24)[23].contains("o/s/a/n answer"));
@@ -279,6 +279,11 @@ fn call_screen_names_agent_strangers_and_change_of_a_question() {
         assert!(page.contains(text), "{text}: {page}");
     }
     assert!(!page.contains('\u{1b}'));
+    // A difference that has just appeared is not read yet.
+    wait(&mut screen);
+    screen.set_preview("q1".into(), preview);
+    let action = press(&mut screen, KeyCode::Char('o'));
+    assert!(matches!(action, ScreenAction::Nothing), "{action:?}");
     screen.set_questions(Vec::new());
     assert!(screen.previews.is_empty());
 }
