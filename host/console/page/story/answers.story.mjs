@@ -212,6 +212,37 @@ export const stories = {
     }
   },
 
+  async 'an answer counts only for the difference as it was shown, however often it is sent'(browser) {
+    const workspace = new Workspace(SETTINGS);
+    try {
+      workspace.write('notes.txt', 'one\ntwo\n');
+      const [{ url }, agent] = await Promise.all([workspace.console(), workspace.agent()]);
+      const page = await openPage(browser, url, { expectErrors: true });
+      await go(page, 'questions');
+      const reply = agent.call('edit_file', { path: 'notes.txt', pattern: 'two', replacement: '2' });
+      const question = await card(page, 'edit_file');
+      await question.getByRole('heading', { name: 'What will change' }).waitFor();
+      const [{ id, card: { fingerprint }, preview: { digest } }] = (await page.evaluate(() => fetch('api/questions').then((answer) => answer.json()))).questions;
+      const send = (more) => page.evaluate(
+        ([id, body]) => fetch(`api/questions/${id}/answer`, { method: 'POST', headers: { 'Content-Type': 'application/json', 'X-Mimir-Console': '1' }, body: JSON.stringify(body) }).then((answer) => answer.status),
+        [id, { fingerprint, ...more }],
+      );
+      assert.deepEqual(await Promise.all(['once', 'session', 'always'].map((answer) => send({ answer }))), [409, 409, 409], 'without the digest');
+      workspace.write('notes.txt', 'EVIL\ntwo\n');
+      for (let time = 0; time < 3; time++) assert.equal(await send({ answer: 'once', preview: digest }), 409, `time ${time}`);
+      // The page shows the new difference, and takes an answer only after the person has read it.
+      await question.getByText('EVIL').first().waitFor();
+      assert.equal(await question.getByRole('button', { name: 'Yes, once' }).isDisabled(), true);
+      assert.equal(readFileSync(join(workspace.folder, 'notes.txt'), 'utf8'), 'EVIL\ntwo\n');
+      await question.getByRole('button', { name: 'I have read it again' }).click();
+      await question.getByRole('button', { name: 'Yes, once' }).and(page.locator(':enabled')).click();
+      assert.equal((await reply).isError ?? false, false);
+      await closePage(page);
+    } finally {
+      await workspace.close();
+    }
+  },
+
   async 'a question that the agent also asks can be answered on the page'(browser) {
     const workspace = new Workspace(SETTINGS);
     try {

@@ -17,7 +17,7 @@ async function openSite() {
 }
 
 /** Runs in a page of the attacker, who has even learned the secret path. Resolves with what each attempt achieved. */
-async function attack({ base, id, fingerprint }) {
+async function attack({ base, id, fingerprint, preview }) {
   const read = async (promise) => {
     try {
       const answer = await promise;
@@ -33,7 +33,7 @@ async function attack({ base, id, fingerprint }) {
     element.src = url;
     document.body.append(element);
   });
-  const answer = JSON.stringify({ fingerprint, answer: 'once' });
+  const answer = JSON.stringify({ fingerprint, preview, answer: 'once' });
   const post = (path, body, type, mode) => read(fetch(base + path, { method: 'POST', mode, credentials: 'include', headers: { 'Content-Type': type }, body }));
   const found = {};
   found.read = await read(fetch(`${base}api/state`, { credentials: 'include' }));
@@ -60,9 +60,9 @@ async function askOne(workspace, agent, page) {
   workspace.write('notes.txt', 'one two\n');
   const reply = agent.call('edit_file', { path: 'notes.txt', pattern: 'one', replacement: '1' });
   await go(page, 'questions');
-  await card(page, 'edit_file');
-  const [{ id, card: { fingerprint } }] = (await page.evaluate(() => fetch('api/questions').then((answer) => answer.json()))).questions;
-  return { reply, id, fingerprint };
+  await (await card(page, 'edit_file')).getByRole('heading', { name: 'What will change' }).waitFor();
+  const [{ id, card: { fingerprint }, preview }] = (await page.evaluate(() => fetch('api/questions').then((answer) => answer.json()))).questions;
+  return { reply, id, fingerprint, preview: preview.digest };
 }
 
 export const stories = {
@@ -72,11 +72,11 @@ export const stories = {
     try {
       const [{ url, base }, agent] = await Promise.all([workspace.console(), workspace.agent()]);
       const page = await openPage(browser, url);
-      const { reply, id, fingerprint } = await askOne(workspace, agent, page);
+      const { reply, ...known } = await askOne(workspace, agent, page);
       for (const from of site.urls) {
         const evil = await page.context().newPage();
         await evil.goto(from);
-        const found = await evil.evaluate(attack, { base, id, fingerprint });
+        const found = await evil.evaluate(attack, { base, ...known });
         console.log(`      from ${new URL(from).hostname}: ${Object.entries(found).map(([name, value]) => `${name} ${value}`).join(', ')}`);
         for (const name of ['read', 'header', 'json']) assert.equal(found[name], 'TypeError', name);
         assert.equal(found.events, 'refused');
@@ -140,7 +140,7 @@ export const stories = {
     try {
       const { url, base } = await workspace.console();
       const page = await openPage(browser, url);
-      await page.getByRole('status').filter({ hasText: 'Live' }).waitFor();
+      await page.getByRole('status').filter({ hasText: 'Connected' }).waitFor();
       assert.equal(new URL(page.url()).hash.includes('key'), false);
       assert.equal(await page.evaluate(() => document.cookie), '');
       assert.deepEqual(await page.evaluate(() => [Object.keys(localStorage), Object.keys(sessionStorage)].flat().filter((key) => /key|secret|token/i.test(key))), []);
@@ -153,7 +153,7 @@ export const stories = {
       await closePage(thief);
       // The first browser is not logged out by it.
       await page.reload();
-      await page.getByRole('status').filter({ hasText: 'Live' }).waitFor();
+      await page.getByRole('status').filter({ hasText: 'Connected' }).waitFor();
       // The name of another site that resolves to this machine.
       const rebound = await page.context().newPage();
       const answer = await rebound.goto(base.replace('127.0.0.1', 'rebound.localhost')).catch((error) => error);

@@ -14,11 +14,11 @@ export const stories = {
     try {
       const { url } = await workspace.console();
       const page = await openPage(browser, url);
-      await page.getByRole('status').filter({ hasText: 'Live' }).waitFor();
+      await page.getByRole('status').filter({ hasText: 'Connected' }).waitFor();
       const paints = [];
       for (let run = 0; run < 5; run++) {
         await page.reload();
-        await page.getByRole('status').filter({ hasText: 'Live' }).waitFor();
+        await page.getByRole('status').filter({ hasText: 'Connected' }).waitFor();
         paints.push(await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0].startTime));
       }
       paints.sort((one, other) => one - other);
@@ -46,13 +46,13 @@ export const stories = {
       for (let number = 0; number < 20; number++) {
         workspace.write('notes.txt', `one ${number}\n`);
         const reply = agent.call('edit_file', { path: 'notes.txt', pattern: 'one', replacement: `${number}` });
-        await page.getByRole('article').waitFor();
-        const [{ id, askedAt, card: { fingerprint } }] = (await page.evaluate(() => fetch('api/questions').then((answer) => answer.json()))).questions;
+        await page.getByRole('article').getByRole('heading', { name: 'What will change' }).waitFor();
+        const [{ id, askedAt, card: { fingerprint }, preview: { digest } }] = (await page.evaluate(() => fetch('api/questions').then((answer) => answer.json()))).questions;
         const shown = await page.evaluate((id) => window.shown_.get(id), id);
         delays.push(shown - millis(askedAt));
         const counted = await page.evaluate(
-          ([id, fingerprint]) => fetch(`api/questions/${id}/answer`, { method: 'POST', headers: { 'Content-Type': 'application/json', 'X-Mimir-Console': '1' }, body: JSON.stringify({ fingerprint, answer: 'once' }) }).then((answer) => answer.status),
-          [id, fingerprint],
+          ([id, fingerprint, preview]) => fetch(`api/questions/${id}/answer`, { method: 'POST', headers: { 'Content-Type': 'application/json', 'X-Mimir-Console': '1' }, body: JSON.stringify({ fingerprint, preview, answer: 'once' }) }).then((answer) => answer.status),
+          [id, fingerprint, digest],
         );
         assert.equal(counted, 200);
         assert.equal((await reply).isError ?? false, false);
@@ -73,7 +73,7 @@ export const stories = {
       workspace.write('notes.txt', 'alpha\n');
       const [{ url }, agent] = await Promise.all([workspace.console(), workspace.agent()]);
       const page = await openPage(browser, url);
-      await page.getByRole('status').filter({ hasText: 'Live' }).waitFor();
+      await page.getByRole('status').filter({ hasText: 'Connected' }).waitFor();
       await agent.call('read_file', { path: 'notes.txt' });
       await page.getByRole('treeitem').first().waitFor();
       await page.evaluate(() => {

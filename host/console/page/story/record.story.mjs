@@ -63,7 +63,7 @@ export const stories = {
       await page.getByRole('dialog').getByRole('button', { name: 'Answer no' }).click();
       assert.equal((await sent).isError, true);
 
-      await go(page, 'record/charts');
+      await go(page, 'record/strangers');
       const strangers = page.getByRole('listitem').filter({ hasText: '/news' }).first();
       await strangers.getByText('/steal').waitFor();
       await strangers.getByText('refused').waitFor();

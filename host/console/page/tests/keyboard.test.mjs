@@ -17,9 +17,10 @@ export const tests = {
       await page.keyboard.press('o');
       await title(page).getByText('exec').waitFor();
       await eventually(() => assert.equal(answers(fixture).length, 1));
-      const { fingerprint, ...first } = answers(fixture)[0].body;
+      const { fingerprint, preview, ...first } = answers(fixture)[0].body;
       assert.deepEqual(first, { answer: 'once' });
       assert.match(fingerprint, /^[0-9a-f]{64}$/);
+      assert.match(preview, /^[0-9a-f]{64}$/);
 
       await page.waitForTimeout(GUARD_MS);
       await page.keyboard.press('n');

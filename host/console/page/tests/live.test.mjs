@@ -42,15 +42,47 @@ export const tests = {
       startCall(fixture, 'run-1');
       await page.goto(`${fixture.url}#/live/run-1`);
       await page.getByRole('heading', { name: 'exec' }).waitFor();
-      await page.keyboard.press('s');
+      await page.keyboard.press('t');
       await page.getByRole('dialog').getByRole('textbox').waitFor();
       await page.keyboard.type('wild');
       await page.keyboard.press('Enter');
       await strip(page).getByText('wild').waitFor();
       // The agent is stopped already.
-      await page.keyboard.press('s');
+      await page.keyboard.press('t');
       assert.equal(await page.getByRole('dialog').count(), 0);
       assert.equal(fixture.posts.length, 1);
+    });
+  },
+
+  async 'approvers stop one agent from the stop dialog, and read why other buttons are off'(browser) {
+    await withPage(browser, { width: 360, fixture: { ...NONE, role: 'approver' } }, async (page, fixture) => {
+      startCall(fixture, 'run-1');
+      await rows(page).filter({ hasText: 'run-1' }).getByText('codex').waitFor();
+      await rows(page).filter({ hasText: 'run-1' }).getByRole('button', { name: 'Stop agent codex' }).waitFor();
+      await page.getByRole('button', { name: 'Stop…' }).click();
+      await page.getByRole('dialog').getByText('needs the role admin; yours is approver').waitFor();
+      await page.getByRole('dialog').getByRole('button', { name: 'Stop agent codex' }).click();
+      await page.getByRole('dialog', { name: 'Stop this agent?' }).getByRole('button', { name: 'Stop agent' }).click();
+      await strip(page).waitFor();
+      assert.equal(fixture.posts.at(-1).path, 'agents/stop');
+      await page.goto(`${fixture.url}#/policy/edit`);
+      await page.getByText('Changing settings needs the role admin').waitFor();
+      await page.goto(`${fixture.url}#/tools/undo/undo-1`);
+      await page.getByText('Undoing a change needs the role admin').waitFor();
+    });
+  },
+
+  async 'a decision says who has answered'(browser) {
+    await withPage(browser, { fixture: { questions: ['edit'] } }, async (page, fixture) => {
+      const [{ id, callId }] = [...fixture.questions.values()];
+      await page.goto(`${fixture.url}#/live/${callId}`);
+      await page.getByText('This call waits for an answer.').waitFor();
+      fixture.end(id, 'once', 'bob');
+      const detail = page.getByRole('region', { name: 'Call', exact: true });
+      await detail.getByText('yes, once').waitFor();
+      await detail.getByText('bob').waitFor();
+      await page.reload();
+      await detail.getByText('anna, after 4.2 s').waitFor();
     });
   },
 
@@ -59,7 +91,7 @@ export const tests = {
       startCall(fixture, 'run-1');
       await page.goto(`${fixture.url}#/live/run-1`);
       await page.getByRole('heading', { name: 'exec' }).waitFor();
-      await page.keyboard.press('s');
+      await page.keyboard.press('t');
       assert.equal(await page.getByRole('button', { name: /^Stop agent/ }).count(), 0);
       assert.equal(await page.getByRole('dialog').count(), 0);
     });

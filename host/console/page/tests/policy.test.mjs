@@ -35,6 +35,7 @@ export const tests = {
       await dialog.getByRole('button', { name: 'Show the change' }).click();
       await dialog.getByRole('button', { name: 'Apply to the file' }).click();
       await dialog.getByText('Applied.').waitFor();
+      await dialog.getByRole('button', { name: 'Close' }).waitFor();
       assert.deepEqual(body(fixture, 'policy/apply').edit, { file: 'project', changes: [{ key: 'limits.timeMs', yaml: '90000 # 90 s' }] });
     });
   },

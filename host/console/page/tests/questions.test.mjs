@@ -1,6 +1,7 @@
 /** Answers count for what was shown, once. */
 import assert from 'node:assert/strict';
 import { eventually, withPage } from './browser.mjs';
+import { digestOf } from '../fixture/questions.mjs';
 
 const GUARD_MS = 600;
 const answers = (fixture) => fixture.posts.filter(({ path }) => path.endsWith('/answer'));
@@ -47,6 +48,53 @@ export const tests = {
     });
   },
 
+  async 'an answer names the difference that is shown, and a changed difference must be looked at'(browser) {
+    await withPage(browser, { hash: '#/questions', fixture: { questions: ['edit'] }, expectErrors: true }, async (page, fixture) => {
+      await page.waitForTimeout(GUARD_MS);
+      const [[id, question]] = fixture.questions;
+      const { digest: old, ...shown } = question.preview;
+      const lines = [...shown.diff[0].lines, { type: 'add', text: 'let evil = true;' }];
+      const preview = { diff: [{ ...shown.diff[0], lines }] };
+      const changed = { ...question, preview: { ...preview, digest: digestOf(preview) } };
+      // The file changes, and the page does not know it yet: however often it answers.
+      fixture.questions.set(id, changed);
+      for (let time = 1; time <= 2; time++) {
+        await page.getByRole('button', { name: 'Yes, once' }).click();
+        await page.getByText('look at the difference again').waitFor();
+        await eventually(() => assert.equal(answers(fixture).length, time));
+        await page.getByRole('button', { name: 'Yes, once' }).and(page.locator(':enabled')).waitFor();
+      }
+      fixture.send('question', changed);
+      await page.getByText('The question has changed since you read it.').waitFor();
+      assert.equal(await page.getByRole('button', { name: 'Yes, once' }).isDisabled(), true);
+      await page.getByText('let evil = true;').waitFor();
+      await page.getByRole('button', { name: 'I have read it again' }).click();
+      await page.getByRole('button', { name: 'Yes, once' }).and(page.locator(':enabled')).click();
+      await eventually(() => assert.equal(answers(fixture).length, 3));
+      assert.deepEqual(answers(fixture).map(({ body }) => body.preview), [old, old, changed.preview.digest]);
+    });
+  },
+
+  async 'a difference that arrives under a dialog is not the one that the answer is for'(browser) {
+    await withPage(browser, { hash: '#/questions', fixture: { questions: ['edit'] }, expectErrors: true }, async (page, fixture) => {
+      const [[id, question]] = fixture.questions;
+      const { preview, ...before } = question;
+      fixture.end(id, 'once', 'bob');
+      const asked = { ...before, id: 'late-preview' };
+      fixture.questions.set(asked.id, asked);
+      fixture.send('question', asked);
+      await page.goto(page.url().replace(/#.*/, '#/questions/late-preview'));
+      await page.waitForTimeout(GUARD_MS);
+      await page.getByRole('button', { name: 'Yes, always…' }).click();
+      fixture.questions.set(asked.id, { ...asked, preview });
+      fixture.send('question', { ...asked, preview });
+      await page.getByText('What will change').waitFor();
+      await page.getByRole('dialog').getByRole('button', { name: 'Always allow' }).click();
+      await page.getByText('Your answer did not count.').waitFor();
+      assert.equal(answers(fixture).at(-1).body.preview, undefined);
+    });
+  },
+
   async 'a key that was meant for the card before does not answer the next one'(browser) {
     await withPage(browser, { hash: '#/questions', fixture: { questions: ['edit', 'exec'] } }, async (page, fixture) => {
       await page.waitForTimeout(GUARD_MS);
@@ -60,7 +108,7 @@ export const tests = {
 
   async 'a new question arrives within a moment, is counted and announced'(browser) {
     await withPage(browser, { hash: '#/live', fixture: { questions: [] } }, async (page, fixture) => {
-      await page.getByRole('status').filter({ hasText: 'Live' }).waitFor();
+      await page.getByRole('status').filter({ hasText: 'Connected' }).waitFor();
       fixture.ask('exec');
       await page.getByRole('link', { name: 'Questions 1 open' }).waitFor();
       assert.equal(await page.title(), '(1) mimir console – server');
@@ -77,7 +125,8 @@ export const tests = {
       await page.waitForTimeout(100);
       assert.equal(fixture.posts.length, 0);
       await page.keyboard.press('!');
-      assert.equal(await page.getByRole('button', { name: 'Stop all calls' }).isDisabled(), true);
+      await page.getByRole('dialog').getByText('Stopping all calls needs the role admin; yours is viewer.').waitFor();
+      assert.equal(await page.getByRole('button', { name: 'Stop all calls' }).count(), 0);
     });
   },
 
@@ -100,7 +149,7 @@ export const tests = {
 
   async 'the reason of a question leads to the call that read strangers’ text'(browser) {
     await withPage(browser, { hash: '#/questions', fixture: { questions: ['edit'] } }, async (page) => {
-      await page.getByText('This session has read text of strangers').waitFor();
+      await page.getByText('Where the text of strangers came from').waitFor();
       await page.getByRole('link', { name: 'Show that call' }).click();
       await page.getByRole('region', { name: 'Story of a call' }).getByText('The model asked for the call').waitFor();
     });

@@ -44,8 +44,22 @@ export const tests = {
       fixture.drop();
       await page.getByText('Reconnecting').waitFor();
       fixture.ask('exec');
-      await page.getByRole('status').filter({ hasText: /^Live$/ }).waitFor({ timeout: 15_000 });
+      await page.getByRole('status').filter({ hasText: /^Connected$/ }).waitFor({ timeout: 15_000 });
       await page.getByRole('link', { name: 'Questions 1 open' }).waitFor();
+    });
+  },
+
+  async 'a console that is gone is said, with the age of the data'(browser) {
+    await withPage(browser, { hash: '#/live', fixture: { questions: [] }, expectErrors: true }, async (page, fixture) => {
+      await page.getByRole('status').filter({ hasText: 'Connected' }).waitFor();
+      await page.route('**/api/**', (route) => route.abort());
+      fixture.drop();
+      await page.getByRole('alert', { name: 'Console gone' }).getByText(/is from before \d{4}-/).waitFor({ timeout: 20_000 });
+      await page.keyboard.press('!');
+      await page.getByRole('dialog').getByText('mimir stop --all').waitFor();
+      await page.keyboard.press('Escape');
+      await page.unroute('**/api/**');
+      await page.getByRole('alert', { name: 'Console gone' }).waitFor({ state: 'hidden', timeout: 15_000 });
     });
   },
 

@@ -9,6 +9,7 @@ export const SCREENS = [
   { name: 'record-filters', hash: '#/record?tool=exec&decision=deny', act: (page) => page.getByRole('button', { name: /^Filters/ }).click() },
   { name: 'record-call', hash: '#/record/call/call-99998' },
   { name: 'record-charts', hash: '#/record/charts' },
+  { name: 'record-strangers', hash: '#/record/strangers' },
   { name: 'record-what-if', hash: '#/record/what-if?tool=exec' },
   { name: 'tools', hash: '#/tools' },
   { name: 'tool', hash: '#/tools/list/deploy' },

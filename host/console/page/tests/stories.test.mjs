@@ -42,6 +42,28 @@ export const tests = {
     });
   },
 
+  async 'offers new lines of the record only if they match the filter'(browser) {
+    await withPage(browser, { hash: '#/record?tool=exec' }, async (page, fixture) => {
+      await page.getByText('200 lines loaded').waitFor();
+      const added = page.getByRole('status').filter({ hasText: 'new line' });
+      const line = (seq, tool) => ({ seq, tool, event: 'call', time: new Date().toISOString(), ok: true });
+      fixture.send('record', [line(100_001, 'read_file'), line(100_002, 'read_file')]);
+      await page.waitForTimeout(300);
+      assert.equal(await added.count(), 0);
+      fixture.send('record', [line(100_003, 'exec'), line(100_004, 'read_file')]);
+      await added.getByText('1 new line that matches').waitFor();
+      // A filter that only the server can apply: nothing on its record is newer.
+      const asked = page.waitForRequest(/api\/record\?.*text=zzz/);
+      await page.getByRole('searchbox').fill('zzz');
+      await asked;
+      await page.getByText('0 lines loaded').waitFor();
+      const again = page.waitForRequest(/api\/record\?.*text=zzz/);
+      fixture.send('record', [line(100_005, 'exec')]);
+      await again;
+      assert.equal(await added.count(), 0);
+    });
+  },
+
   async 'follows the content of strangers from a call to what it led to'(browser) {
     await withPage(browser, { hash: '#/record/call/call-99998' }, async (page) => {
       const story = page.getByRole('region', { name: 'Story of a call' });

@@ -5,6 +5,21 @@ import { createStore, emitChange } from './store.js';
 /** The state of the connection: `connecting`, `live` or `lost`. */
 export const connection = createStore('connecting');
 
+/** The time since which the console has not answered, once that is too long for a restart; else null. */
+export const goneSince = createStore(null);
+
+/** A connection that is lost for longer is said to be gone. */
+const GONE_MS = 10_000;
+
+let goneTimer;
+connection.subscribe((state) => {
+  if (state === 'connecting') return;
+  clearTimeout(goneTimer);
+  const lostAt = Date.now();
+  if (state === 'lost') goneTimer = setTimeout(() => goneSince.set(lostAt), GONE_MS);
+  else goneSince.set(null);
+});
+
 /** Events that wait for the next frame. More than this many are applied at once, so that memory stays bounded. */
 const MAX_WAITING = 20_000;
 

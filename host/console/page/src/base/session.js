@@ -1,5 +1,6 @@
 /** The data that all screens share: who is logged in, the live calls and the open questions. */
 import { get } from './api.js';
+import { oneLine } from './format.js';
 import { createStore } from './store.js';
 import { LiveCalls } from '../live/live_calls.js';
 import { loadAgents } from '../live/agents.js';
@@ -44,6 +45,9 @@ export function storeQuestion(question) {
   questions.set(index < 0 ? [...open, question] : open.with(index, question));
 }
 
+/** Returns the name of an answer, which may be an object with one key. */
+export const answerName = (answer) => (typeof answer === 'string' ? answer : Object.keys(answer ?? {})[0]);
+
 /** Removes a question that was answered or has expired. */
 export function endQuestion(end) {
   if (!end?.id) return;
@@ -52,12 +56,15 @@ export function endQuestion(end) {
   if (ended.size > ENDED_MAX) ended.delete(ended.keys().next().value);
   endedQuestions.set(ended);
   const callId = questions.get().find(({ id }) => id === end.id)?.callId;
-  if (end.answer === 'edit' && callId) live.setEditor(callId, end.by);
+  if (end.state === 'answered' && callId) live.setAnswer(callId, answerName(end.answer), end.by);
   questions.set(questions.get().filter(({ id }) => id !== end.id));
 }
 
 /** Returns true if the person may answer questions and cancel calls. */
 export const mayAnswer = (state) => state?.role === 'approver' || state?.role === 'admin';
+
+/** Says why a button is off for this person. Null if it is not, or nothing is known yet. */
+export const adminOnly = (state, what) => (state && !isAdmin(state) ? `${what} needs the role admin; yours is ${oneLine(state.role, 20)}.` : null);
 
 /** Returns true if the person may change settings and stop everything. */
 export const isAdmin = (state) => state?.role === 'admin';

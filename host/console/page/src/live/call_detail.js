@@ -1,6 +1,6 @@
 /** One call: its arguments, decision, effects, output and receipt. */
 import { Component, html, useLayoutEffect, useRef, useState } from '../base/html.js';
-import { post, segment } from '../base/api.js';
+import { post, segment, useLoad } from '../base/api.js';
 import { bytes, clock, count, duration, oneLine, plural, short, visible } from '../base/format.js';
 import { useKeys } from '../base/keys.js';
 import { announce } from '../base/notify.js';
@@ -15,6 +15,7 @@ import { Reasons } from '../parts/reasons.js';
 import { DetailPane } from '../parts/split.js';
 import { Framed, Name } from '../parts/text.js';
 import { EFFECTS_MAX, runTime, stateOf, waitTime } from './live_calls.js';
+import { ANSWER } from '../questions/ended_card.js';
 import { AgentButton } from './stop_agent.js';
 
 const EFFECTS = new Set(['command', 'request', 'file', 'storage', 'secret', 'model']);
@@ -60,7 +61,7 @@ export function CallDetail({ id, call, onStopAgent, onClose }) {
             ${finished.message && html`<${Framed} text=${finished.message} label="Error message" />`}
           </div>`}
         <h3>Arguments</h3>
-        ${call.edited && html`<p class="message slim">A person has edited the arguments${call.editedBy ? html`: <${Name} text=${call.editedBy} />` : ''}.</p>`}
+        ${call.edited && html`<p class="message slim">A person has edited the arguments${call.answered?.answer === 'edit' && call.answered.by ? html`: <${Name} text=${call.answered.by} />` : ''}.</p>`}
         <${Framed} text=${(call.edited ?? call).arguments} label="Arguments" truncated=${(call.edited ?? call).argumentsTruncated} />
         ${call.edited && html`
           <details><summary>Arguments before the edit</summary>
@@ -70,10 +71,12 @@ export function CallDetail({ id, call, onStopAgent, onClose }) {
         ${(call.output.length > 0 || call.state === 'running') && html`<h3>Output</h3><${Output} output=${call.output} />`}
         <h3>Effects <span class="faint">${call.effectCount || 'none'}</span></h3>
         ${call.effects.length > 0 && html`<${Effects} effects=${call.effects} total=${call.effectCount} />`}
+        ${finished?.undo && html`<p><a class="button" href=${href('tools', ['undo', finished.undo])}>Show and undo the change</a></p>`}
         <h3>Decision</h3>
         ${call.decided
           ? html`<${Reasons} decision=${call.decided.decision} reasons=${call.decided.reasons} />`
           : html`<p class="faint">Not decided yet.</p>`}
+        ${call.decided?.decision === 'ask' && call.state !== 'waiting' && html`<${Answered} call=${call} />`}
         <h3>Facts</h3>
         <${Facts}
           facts=${[
@@ -94,7 +97,6 @@ export function CallDetail({ id, call, onStopAgent, onClose }) {
             ['Call', html`<a href=${href('record', ['call', id])}><${Name} text=${id} /></a>`],
           ]}
         />
-        ${finished?.undo && html`<p><a class="button" href=${href('tools', ['undo', finished.undo])}>Show and undo the change</a></p>`}
       ${isAsking &&
       html`
         <${Dialog} title="Cancel this call?" onClose=${() => setAsking(false)}>
@@ -107,6 +109,14 @@ export function CallDetail({ id, call, onStopAgent, onClose }) {
       `}
     <//>
   `;
+}
+
+/** Who has answered the question of a call. What this page has not seen is on record once the call has ended. */
+function Answered({ call: { id, answered, finished } }) {
+  const { data } = useLoad(!answered && finished ? `record/calls/${segment(id)}` : null);
+  const step = data?.story?.findLast?.(({ stage }) => stage?.startsWith?.('answer'));
+  if (answered) return html`<p class="answered">Answered: <strong>${ANSWER[answered.answer] ?? 'answered'}</strong>${answered.by ? html`, by <${Name} text=${answered.by} />` : ''}</p>`;
+  return step?.text ? html`<p class="answered">Answer: <${Name} text=${step.text} max=${200} /></p>` : null;
 }
 
 function Progress({ progress: { done, total, message } }) {

@@ -31,7 +31,7 @@ export function CallRow({ row, onToggle, onStopAgent }) {
         <span class="inline-foreign" translate="no">${oneLine(who(call), 40)}</span>
         ${call.state !== 'finished' && html`<${AgentButton} agent=${call} onStop=${() => onStopAgent(call)} quiet />`}
       </span>
-      <span class="cell-effects right">${call.effectCount ? html`${call.effectCount}<span class="visually-hidden"> effects</span>` : ''}</span>
+      <span class="cell-effects right">${call.effectCount ? html`${call.effectCount}<span class="visually-hidden"> ${call.effectCount === 1 ? 'effect' : 'effects'}</span>` : ''}</span>
       <span class="cell-took right">${duration(call.state === 'waiting' ? waitTime(call) : runTime(call))}</span>
       <span class="cell-time right faint">${clock(call.at)}</span>
     </div>

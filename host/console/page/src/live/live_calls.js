@@ -20,10 +20,13 @@ export class LiveCalls {
 
   /** Replaces everything with the server's list. */
   load({ calls = [], dropped = 0 }) {
+    // The server's list does not say who has answered.
+    const answered = new Map([...this.calls.values()].map((call) => [call.id, call.answered]));
     this.calls.clear();
     this.dropped = dropped;
     for (const { output, outputTruncated, effects, effectCount, decided, finished, progress, state, since, ranMs, edited, ...started } of calls.slice(-CALLS_MAX)) {
       const call = this.add(started);
+      call.answered = answered.get(call.id) ?? null;
       call.decided = decided ?? null;
       call.progress = progress ?? null;
       call.state = state ?? 'running';
@@ -99,7 +102,7 @@ export class LiveCalls {
       state: 'running',
       decided: null,
       edited: null,
-      editedBy: null,
+      answered: null,
       effects: [],
       effectCount: 0,
       progress: null,
@@ -125,10 +128,17 @@ export class LiveCalls {
     this.dropped++;
   }
 
-  /** Notes who has edited the arguments of a call. */
-  setEditor(id, by) {
+  /** Notes how a person has answered the question of a call. */
+  setAnswer(id, answer, by) {
     const call = this.calls.get(id);
-    if (call) call.editedBy = by ?? null;
+    if (call) call.answered = { answer, by };
+  }
+
+  /** Returns the agents with calls that run or wait. */
+  agents() {
+    const agents = new Map();
+    for (const call of this.calls.values()) if (call.state !== 'finished' && call.process?.pid && call.session) agents.set(agentKey(call), call);
+    return [...agents.values()];
   }
 
   /** Returns how many calls of an agent run and wait. */

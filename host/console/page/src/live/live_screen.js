@@ -65,7 +65,7 @@ export function LiveScreen() {
   };
   useListKeys(rows.map(({ id }) => id), selected, select, close);
   const open = selected && live.calls.get(selected);
-  useKeys({ p: () => setPaused(!isPaused), ...(open?.session && mayAnswer(session.get()) && { s: () => stopOf(stoppedAgents.get(), open) || setAgent(open) }) });
+  useKeys({ p: () => setPaused(!isPaused), ...(open?.session && mayAnswer(session.get()) && { t: () => stopOf(stoppedAgents.get(), open) || setAgent(open) }) });
   const leaveSearch = (event) => {
     if (event.key !== 'Escape') return;
     event.preventDefault();
@@ -106,7 +106,7 @@ export function LiveScreen() {
       ? html`
           <${VirtualList}
             rows=${rows}
-            rowHeight=${narrow ? 58 : 34}
+            rowHeight=${narrow ? 66 : 34}
             label="Calls: running ones first, then the newest"
             onPointed=${setPointed}
             role="tree"

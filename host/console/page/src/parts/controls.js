@@ -32,6 +32,9 @@ export function ErrorText({ error, onRetry }) {
   `;
 }
 
+/** The reason why buttons are off for the role of the person. */
+export const RoleNote = ({ text }) => (text ? html`<p class="message slim role-note">${text}</p>` : null);
+
 /** A list without entries says what would be there. */
 export const Empty = ({ title, children }) => html`<div class="empty"><h2>${title}</h2><p>${children}</p></div>`;
 
@@ -116,13 +119,10 @@ const PATHS = {
   tools: 'M3 3h5v5H3zM10 3h5v5h-5zM3 10h5v5H3zM12.5 10v5M10 12.5h5',
   policy: 'M9 1.8 15 4v5c0 3.6-2.6 6-6 7.2C5.600 15 3 12.600 3 9V4zM6.500 9l1.800 1.800L11.800 7.200',
   stop: 'M6 2h6l4 4v6l-4 4H6l-4-4V6z',
-  close: 'M4 4l10 10M14 4 4 14',
   back: 'M11 3.500 5.500 9l5.500 5.500',
   theme: 'M9 2a7 7 0 1 0 0 14zM9 2a7 7 0 0 1 0 14',
-  help: 'M6.5 6.5a2.5 2.5 0 1 1 3.6 2.2c-.8.4-1.1.9-1.1 1.8M9 13.4v.1',
   phone: 'M5.500 1.500h7v15h-7zM8.500 14h1',
   bell: 'M4.500 12.500V8a4.500 4.500 0 0 1 9 0v4.500l1 1h-11zM7.500 15.500h3',
-  more: 'M4 9h.1M9 9h.1M14 9h.1',
 };
 
 /** A drawing of 18 by 18. It says nothing that the text beside it does not. */

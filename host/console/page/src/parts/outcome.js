@@ -6,7 +6,7 @@ import { Tag } from './controls.js';
 export const OUTCOMES = [
   ['ok', 'good', 'ok'],
   ['refused', 'bad', 'refused: a rule or a person said no'],
-  ['stopped', 'warn', 'stopped while it ran'],
+  ['stopped', 'faint', 'stopped while it ran'],
   ['limited', 'warn', 'limited: a limit was reached'],
   ['unavailable', 'warn', 'unavailable'],
   ['failed', 'bad', 'failed'],

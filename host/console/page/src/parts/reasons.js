@@ -1,6 +1,7 @@
 /** The rules that applied to a call. */
 import { html } from '../base/html.js';
 import { Decision } from './controls.js';
+import { HostText, isHostLayer } from './host_text.js';
 import { Name } from './text.js';
 
 const LAYER = {
@@ -24,8 +25,8 @@ const LAYER = {
 /** Names the layer of a rule for people. */
 export const layerName = (layer) => LAYER[layer] ?? 'a rule';
 
-/** @param {{ decision?: string, reasons?: object[] }} props */
-export function Reasons({ decision, reasons: given }) {
+/** @param {{ decision?: string, reasons?: object[], said?: string }} props `said` is a text that is above already. */
+export function Reasons({ decision, reasons: given, said }) {
   const reasons = given ?? [];
   return html`
     ${decision && html`<p class="decided">Decision: <${Decision} decision=${decision} /></p>`}
@@ -34,7 +35,7 @@ export function Reasons({ decision, reasons: given }) {
         (reason, index) => html`
           <li key=${index}>
             <div class="reason-head"><${Decision} decision=${reason.decision} /> <span>${layerName(reason.layer)}</span></div>
-            <${Name} text=${reason.text} max=${600} />
+            ${reason.text !== said && html`<${isHostLayer(reason.layer) ? HostText : Name} text=${reason.text} max=${600} />`}
             <div class="small faint">${reason.rule && html`<${Name} text=${reason.rule} max=${160} />`}${reason.source && html` in <${Name} text=${reason.source} max=${160} />`}</div>
           </li>
         `,

@@ -1,11 +1,11 @@
 /** An edit of the settings: first as a diff, then applied. */
-import { html, useState } from '../base/html.js';
+import { html, useLayoutEffect, useRef, useState } from '../base/html.js';
 import { post, useLoad } from '../base/api.js';
 import { announce } from '../base/notify.js';
 import { route } from '../base/router.js';
-import { isAdmin, session } from '../base/session.js';
+import { adminOnly, isAdmin, session } from '../base/session.js';
 import { emitChange, useStore } from '../base/store.js';
-import { ErrorText, Loading } from '../parts/controls.js';
+import { Empty, ErrorText, Loading } from '../parts/controls.js';
 import { Dialog } from '../parts/dialog.js';
 import { Diff } from '../parts/diff.js';
 import { Names } from '../parts/text.js';
@@ -17,12 +17,14 @@ const DAYS = 7;
 /** An edit that may begin with a key and a value of the address: `#/policy/edit?key=audit.logArgs&yaml=true`. */
 export function EditPolicy() {
   const { query } = useStore(route);
+  const refusal = adminOnly(useStore(session), 'Changing settings');
   const [edit, setEdit] = useState(null);
   const [fault, setFault] = useState(null);
   const begin = (given) => {
     setFault(null);
     setEdit(given);
   };
+  if (refusal) return html`<${Empty} title="You cannot change settings here">${refusal}<//>`;
   return html`
     <div class="two-columns">
       <section class="narrow-page">
@@ -47,7 +49,8 @@ export function EditRow({ start, onClose }) {
   return html`
     <${Dialog} title="Change a setting" onClose=${onClose} wide>
       <${EditForm} action="Show the change" start=${start} fault=${fault} onEdit=${begin} />
-      ${edit && html`<h3>The change</h3><${Proposal} key=${JSON.stringify(edit)} edit=${edit} onFault=${setFault} onDone=${onClose} />`}
+      ${edit && html`<h3>The change</h3><${Proposal} key=${JSON.stringify(edit)} edit=${edit} onFault=${setFault} onDone=${onClose} isDialog />`}
+      ${!edit && html`<div class="actions"><button type="button" onClick=${onClose}>Cancel</button></div>`}
     <//>
   `;
 }
@@ -61,9 +64,10 @@ function RulesOnly() {
 
 /**
  * The diff of an edit, its effect on the record, and the button that applies it.
- * @param {{ edit: object, onDone: () => void, onFault?: (fault: object) => void }} props `onFault` is told which field is wrong.
+ * @param {{ edit: object, onDone: () => void, onFault?: (fault: object) => void, isDialog?: boolean }} props `onFault` is told which field is
+ *   wrong. In a dialog, there is a button that closes it in each state.
  */
-export function Proposal({ edit, onDone, onFault }) {
+export function Proposal({ edit, onDone, onFault, isDialog = false }) {
   const person = useStore(session);
   const [proposal, setProposal] = useState(null);
   const [whatIf, setWhatIf] = useState({});
@@ -105,21 +109,29 @@ export function Proposal({ edit, onDone, onFault }) {
     setBusy(false);
   };
   const problems = proposal?.problems ?? [];
+  const isPossible = proposal && !problems.length;
+  const buttons = useRef(null);
+  // What applies the change is in sight, however long the form above is.
+  useLayoutEffect(() => void buttons.current?.scrollIntoView({ block: 'nearest' }), [isPossible]);
   return html`
     <${ErrorText} error=${error} onRetry=${load} />
     ${!proposal && !error && html`<${Loading} what="the diff" />`}
     ${problems.length > 0 && (onFault && proposal.fault ? html`<p class="faint">The change is not possible: see the marked field.</p>` : html`<div class="message bad"><p>The change is not possible:</p><${Names} texts=${problems.map(problemText)} /></div>`)}
-    ${proposal && !problems.length &&
+    ${isPossible &&
     html`
       <${Diff} files=${proposal.diff} />
       ${proposal.notes?.length > 0 && html`<div class="message warn"><p>Note:</p><${Names} texts=${proposal.notes} /></div>`}
-      <h3>With it, in the last ${DAYS} days</h3>
-      <${WhatIfResult} result=${whatIf} />
-      ${isApplied
-        ? html`<p class="message" role="status">Applied. <button class="link" onClick=${onDone}>Make another change</button></p>`
-        : html`<div class="actions"><button type="button" onClick=${onDone}>Discard</button><button class="primary" disabled=${!isAdmin(person) || isBusy} onClick=${apply}>Apply to the file</button></div>`}
-      ${!isAdmin(person) && html`<p class="faint small">Applying needs the role admin.</p>`}
+      ${isApplied && html`<p class="message" role="status">Applied.${isDialog ? '' : html` <button class="link" onClick=${onDone}>Make another change</button>`}</p>`}
     `}
+    ${(isDialog || (isPossible && !isApplied)) &&
+    html`
+      <div class="actions beside" ref=${buttons}>
+        <button type="button" onClick=${onDone}>${isApplied ? 'Close' : isDialog ? 'Cancel' : 'Discard'}</button>
+        ${isPossible && !isApplied && html`<button class="primary" disabled=${!isAdmin(person) || isBusy} onClick=${apply}>Apply to the file</button>`}
+      </div>
+    `}
+    ${isPossible && !isAdmin(person) && html`<p class="faint small">${adminOnly(person, 'Applying')}</p>`}
+    ${isPossible && html`<h3>With it, in the last ${DAYS} days</h3><${WhatIfResult} result=${whatIf} />`}
   `;
 }
 

@@ -39,7 +39,7 @@ export function LeastPrivilege() {
         </ul>
         ${shownRules.button}
       `}
-      ${edit && html`<${Dialog} title="Proposed change" onClose=${() => setEdit(null)} wide><${Proposal} edit=${edit} onDone=${() => setEdit(null)} /><//>`}
+      ${edit && html`<${Dialog} title="Proposed change" onClose=${() => setEdit(null)} wide><${Proposal} edit=${edit} onDone=${() => setEdit(null)} isDialog /><//>`}
     </section>
   `;
 }

@@ -8,31 +8,38 @@ import { EditDialog } from './edit_dialog.js';
 import { NoDialog } from './no_dialog.js';
 import { Name } from '../parts/text.js';
 
-/** A card that has just appeared takes no answer for this long: the key or tap may have been meant for another one. */
+/** A card or difference that has just appeared takes no answer for this long: the key or tap may have been meant for another one. */
 const GUARD_MS = 500;
 
 /**
- * @param {{ question: object, isDisabled: boolean, onAnswer: (given: object) => void }} props
+ * @param {{ question: object, isDisabled: boolean, preview?: string, onAnswer: (given: object) => void }} props `preview` is the digest of the difference that is shown.
  */
-export function AnswerBar({ question, isDisabled, onAnswer }) {
+export function AnswerBar({ question, isDisabled, preview, onAnswer }) {
   const { card = {}, answers = ['once', 'no'] } = question;
   const narrow = useStore(isNarrow);
   const [dialog, setDialog] = useState(null);
   const [isGuarded, setGuarded] = useState(true);
   const [showsMore, setShowsMore] = useState(false);
   const bar = useRef(null);
+  // The difference that was shown when a dialog was opened over it.
+  const seen = useRef(preview);
   useEffect(() => {
+    setGuarded(true);
     const timer = setTimeout(() => setGuarded(false), GUARD_MS);
     return () => clearTimeout(timer);
-  }, []);
+  }, [preview]);
+  const open = (answer) => {
+    seen.current = preview;
+    setDialog(answer);
+  };
   const off = isDisabled || isGuarded;
   const offers = (answer) => answers.includes(answer) && (answer !== 'edit' || card.editable !== false);
   const act = {
     once: () => onAnswer({ answer: 'once' }),
     session: () => onAnswer({ answer: 'session' }),
-    always: () => setDialog('always'),
-    edit: () => setDialog('edit'),
-    no: () => setDialog('no'),
+    always: () => open('always'),
+    edit: () => open('edit'),
+    no: () => open('no'),
   };
   const key = (answer) => offers(answer) && !off && act[answer];
   useKeys({ o: key('once'), s: key('session'), a: key('always'), e: key('edit'), n: key('no') });
@@ -41,7 +48,7 @@ export function AnswerBar({ question, isDisabled, onAnswer }) {
     html`<button class=${`answer ${tone}`} disabled=${off} onClick=${act[answer]} aria-keyshortcuts=${letter}>${text}<kbd aria-hidden="true">${letter}</kbd></button>`;
   const send = (given) => {
     setDialog(null);
-    onAnswer(given);
+    onAnswer({ preview: seen.current, ...given });
   };
   const close = () => setDialog(null);
   const rest = html`

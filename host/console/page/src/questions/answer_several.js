@@ -15,8 +15,8 @@ export function AnswerSeveral({ chosen, onDone }) {
   const send = async (questions, given) => {
     setDialog(null);
     const results = await Promise.allSettled(
-      questions.map(async ({ id, card }) => {
-        await post(`questions/${segment(id)}/answer`, { fingerprint: card.fingerprint, ...given });
+      questions.map(async ({ id, card, preview }) => {
+        await post(`questions/${segment(id)}/answer`, { fingerprint: card.fingerprint, preview: preview?.digest, ...given });
         endQuestion({ id, state: 'answered', answer: given.answer, by: 'you' });
       }),
     );

@@ -2,9 +2,11 @@
 import { html } from '../base/html.js';
 import { plural } from '../base/format.js';
 import { useKeys } from '../base/keys.js';
+import { answerName } from '../base/session.js';
 import { Name } from '../parts/text.js';
 
-const ANSWER = {
+/** The answers in words. */
+export const ANSWER = {
   once: 'yes, once',
   beforehand: 'yes, given beforehand',
   inAdvance: 'yes, given beforehand',
@@ -17,7 +19,7 @@ const ANSWER = {
 /** @param {{ question: object | null, end?: { state: string, answer?: string, by?: string }, left: number, onNext: () => void }} props */
 export function EndedCard({ question, end, left, onNext }) {
   useKeys({ Enter: onNext, Escape: onNext });
-  const answer = typeof end?.answer === 'string' ? end.answer : Object.keys(end?.answer ?? {})[0];
+  const answer = answerName(end?.answer);
   let text = 'This question is not open any more.';
   if (end?.state === 'expired') text = 'This question has expired. The call did not run.';
   if (end?.state === 'answered') text = html`Answered: <strong>${ANSWER[answer] ?? 'answered'}</strong>${end.by ? html`, by <${Name} text=${end.by} />` : ''}.`;

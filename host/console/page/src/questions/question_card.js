@@ -8,23 +8,27 @@ import { endQuestion } from '../base/session.js';
 import { useSeconds } from '../base/seconds.js';
 import { Diff } from '../parts/diff.js';
 import { Decision, ErrorText, Facts, Risk } from '../parts/controls.js';
+import { HostText, isHostLayer } from '../parts/host_text.js';
 import { Reasons } from '../parts/reasons.js';
 import { Framed, Name, Names } from '../parts/text.js';
+import { AgentButton } from '../live/stop_agent.js';
 import { AnswerBar } from './answer_bar.js';
 
-export function QuestionCard({ question, onDone, canAnswer, position, onStep }) {
+export function QuestionCard({ question, onDone, canAnswer, position, onStep, agent, onStopAgent }) {
   const { id, card = {}, callId, session, askedAt, expiresAt, preview, labels } = question;
   const [commands, hosts, secrets] = [question.commands ?? [], question.hosts ?? [], question.secrets ?? []];
   const [error, setError] = useState(null);
   const [isBusy, setBusy] = useState(false);
-  // The fingerprint that was shown: an answer never counts for arguments that the person has not seen.
-  const [shown, setShown] = useState(card.fingerprint);
-  const isChanged = shown !== card.fingerprint;
+  // What was shown: an answer never counts for arguments or a difference that the person has not seen.
+  const [shown, setShown] = useState({ fingerprint: card.fingerprint, preview: preview?.digest });
+  const isChanged = shown.fingerprint !== card.fingerprint || (shown.preview ?? preview?.digest) !== preview?.digest;
+  // The first difference arrives a moment after its question.
+  if (!isChanged && shown.preview !== preview?.digest) setShown({ ...shown, preview: preview?.digest });
   const answer = async (given) => {
     setBusy(true);
     setError(null);
     try {
-      await post(`questions/${segment(id)}/answer`, { fingerprint: shown, ...given });
+      await post(`questions/${segment(id)}/answer`, { ...shown, ...given });
       announce('Your answer counts.');
       endQuestion({ id, state: 'answered', answer: given.answer, by: 'you' });
       onDone();
@@ -55,8 +59,8 @@ export function QuestionCard({ question, onDone, canAnswer, position, onStep }) 
           <${Risk} risk=${card.risk} />
         </header>
         <p class="summary"><${Name} text=${card.summary} max=${400} /></p>
-        <p class="faint small"><${Asked} askedAt=${askedAt} expiresAt=${expiresAt} /> by <${Asker} question=${question} />${calls.length ? html`, within ${calls.map((call, index) => html`<${Name} key=${index} text=${call} /> `)}` : ''}</p>
-        ${cause && html`<p class="because"><${Name} text=${cause.text} max=${240} /> <button class="link" onClick=${() => why.current.scrollIntoView({ block: 'start' })}>Why you are asked</button></p>`}
+        <p class="faint small"><${Asked} askedAt=${askedAt} expiresAt=${expiresAt} /> by <${Asker} question=${question} />${calls.length ? html`, within ${calls.map((call, index) => html`<${Name} key=${index} text=${call} /> `)}` : ''} ${agent && html`<${AgentButton} agent=${agent} onStop=${onStopAgent} quiet />`}</p>
+        ${cause && html`<p class="because"><span class="faint">Reason:</span> <${isHostLayer(cause.layer) ? HostText : Name} text=${cause.text} max=${240} /> <button class="link" onClick=${() => why.current.scrollIntoView({ block: 'start' })}>Why you are asked</button></p>`}
         ${card.changes?.length > 0 && html`<section class="message warn"><h3>Changed since you granted it</h3><${Names} texts=${card.changes} /></section>`}
 
         ${(preview?.diff?.length > 0 || preview?.note) &&
@@ -85,8 +89,8 @@ export function QuestionCard({ question, onDone, canAnswer, position, onStep }) 
         <section><h3>Exact arguments</h3><${Framed} text=${card.arguments} label="Exact arguments" /></section>
         <section ref=${why}>
           <h3>Why you are asked</h3>
-          ${labels && html`<${Labels} labels=${labels} />`}
-          <${Reasons} reasons=${asks} />
+          ${labels && html`<${Labels} labels=${labels} isSaid=${cause?.layer === 'taint'} />`}
+          <${Reasons} reasons=${asks} said=${cause?.text} />
           ${others.length > 0 && html`<details><summary>Also considered (${others.length})</summary><${Reasons} reasons=${others} /></details>`}
         </section>
         ${card.risks?.length > 0 && html`<section><h3>What can go wrong</h3><${Names} texts=${card.risks} /></section>`}
@@ -109,9 +113,9 @@ export function QuestionCard({ question, onDone, canAnswer, position, onStep }) 
       </div>
       <div class="answers">
         ${error && html`<div class="message bad" role="alert"><strong>Your answer did not count.</strong> ${error.message}</div>`}
-        ${isChanged && html`<div class="message warn" role="alert">The question has changed since you read it. <button onClick=${() => { setShown(card.fingerprint); setError(null); }}>I have read it again</button></div>`}
+        ${isChanged && html`<div class="message warn" role="alert">The question has changed since you read it. <button onClick=${() => { setShown({ fingerprint: card.fingerprint, preview: preview?.digest }); setError(null); }}>I have read it again</button></div>`}
         ${canAnswer
-          ? html`<${AnswerBar} question=${question} isDisabled=${isBusy || isChanged} onAnswer=${answer} />`
+          ? html`<${AnswerBar} question=${question} isDisabled=${isBusy || isChanged} preview=${shown.preview} onAnswer=${answer} />`
           : html`<p class="message">Your role can see questions, but not answer them.</p>`}
       </div>
     </article>
@@ -133,16 +137,25 @@ function Asker({ question: { client, process } }) {
 const READ = { system: 'no text of strangers', user: 'no text of strangers', verified: 'no text of strangers', untrusted: 'text of strangers' };
 const DATA = { sensitive: ' and sensitive data', secret: ' and secrets' };
 
-/** The labels of what the session has read, with the calls that brought it. */
-function Labels({ labels: { trust, dataClass, why: causes } }) {
+/** The beginning of a cause, which the sentence above the causes says already. */
+const FROM = /^the session has read content of strangers, from (.+)$/s;
+
+function Cause({ text }) {
+  const from = FROM.exec(text ?? '')?.[1];
+  return html`${from && 'from '}<${Name} text=${from ?? text} max=${300} />`;
+}
+
+/** The labels of what the session has read, with the calls that brought it. With `isSaid`, the reason above says that it is text of strangers. */
+function Labels({ labels: { trust, dataClass, why: causes }, isSaid }) {
   const why = causes ?? [];
+  const isOnlyLink = isSaid && trust === 'untrusted' && !DATA[dataClass] && why.length > 0;
   return html`
     <div class=${trust === 'untrusted' || DATA[dataClass] ? 'message warn' : 'message'}>
-      <p>${READ[trust] ? `This session has read ${READ[trust]}${DATA[dataClass] ?? ''}.` : 'It is not known whether this session has read text of strangers.'}</p>
+      <p>${isOnlyLink ? 'Where the text of strangers came from:' : READ[trust] ? `This session has read ${READ[trust]}${DATA[dataClass] ?? ''}.` : 'It is not known whether this session has read text of strangers.'}</p>
       ${why.length > 0 &&
       html`<ul class="why" aria-label=${plural(why.length, 'cause')}>
         ${why.map(
-          ({ text, callId }, index) => html`<li key=${index}><${Name} text=${text} max=${300} /> ${callId && html`<a href=${href('record', ['call', callId])}>Show that call</a>`}</li>`,
+          ({ text, callId }, index) => html`<li key=${index}><${Cause} text=${text} /> ${callId && html`<a href=${href('record', ['call', callId])}>Show that call</a>`}</li>`,
         )}
       </ul>`}
     </div>

@@ -4,13 +4,15 @@ import { ago, plural } from '../base/format.js';
 import { repeats, useKeys } from '../base/keys.js';
 import { askPermission, permission } from '../base/notify.js';
 import { go, href, route } from '../base/router.js';
-import { endedQuestions, mayAnswer, questions, session } from '../base/session.js';
+import { endedQuestions, live, liveVersion, mayAnswer, questions, session } from '../base/session.js';
 import { useSeconds } from '../base/seconds.js';
 import { useStore } from '../base/store.js';
 import { Empty, Icon, Risk } from '../parts/controls.js';
 import { useCut } from '../parts/cut_list.js';
 import { isNarrow } from '../parts/narrow.js';
 import { Name } from '../parts/text.js';
+import { stopOf, stoppedAgents } from '../live/agents.js';
+import { StopAgentDialog } from '../live/stop_agent.js';
 import { AnswerSeveral } from './answer_several.js';
 import { QuestionCard } from './question_card.js';
 import { EndedCard } from './ended_card.js';
@@ -26,6 +28,7 @@ export function QuestionsScreen() {
   const { parts } = useStore(route);
   const { shown, button } = useCut(open, SHOWN_MAX, 'question');
   const [marked, setMarked] = useState(() => new Set());
+  const [stopping, setStopping] = useState(null);
   // A card that has ended stays until the person moves on: no other card may slip under their finger.
   const last = useRef(null);
   const wanted = parts[0] ?? last.current?.id ?? open[0]?.id ?? null;
@@ -54,11 +57,13 @@ export function QuestionsScreen() {
   };
   const now = useSeconds();
   const canAnswer = mayAnswer(state);
-  useKeys({ j: step(1), k: step(-1), ...(question && canAnswer && { x: () => mark(question.id) }) });
+  const call = useStore(liveVersion, () => live.calls.get(question?.callId) ?? null);
+  const agent = call?.session && call.process?.pid ? call : null;
+  useKeys({ j: step(1), k: step(-1), ...(question && canAnswer && { x: () => mark(question.id) }), ...(agent && canAnswer && { t: () => stopOf(stoppedAgents.get(), agent) || setStopping(agent) }) });
 
   const chosen = open.filter(({ id }) => marked.has(id));
   let body;
-  if (question) body = html`<${QuestionCard} key=${question.id} question=${question} onDone=${next} canAnswer=${canAnswer} position=${open.length > 1 ? [index, open.length] : null} onStep=${(by) => step(by)()} />`;
+  if (question) body = html`<${QuestionCard} key=${question.id} question=${question} onDone=${next} canAnswer=${canAnswer} agent=${agent} onStopAgent=${() => setStopping(agent)} position=${open.length > 1 ? [index, open.length] : null} onStep=${(by) => step(by)()} />`;
   else if (wanted && (ended.has(wanted) || last.current?.id === wanted || parts[0])) {
     body = html`<${EndedCard} question=${last.current?.id === wanted ? last.current : null} end=${ended.get(wanted)} left=${open.length} onNext=${next} />`;
   } else body = html`<${NoQuestions} />`;
@@ -79,6 +84,7 @@ export function QuestionsScreen() {
         </section>
       `}
       <section class="card-pane" aria-label="Question">${body}</section>
+      ${stopping && html`<${StopAgentDialog} agent=${stopping} onClose=${() => setStopping(null)} />`}
     </div>
   `;
 }

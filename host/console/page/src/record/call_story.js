@@ -9,8 +9,9 @@ import { Outcome } from '../parts/outcome.js';
 import { Reasons } from '../parts/reasons.js';
 import { DetailPane, LoadState } from '../parts/split.js';
 import { useSome } from '../parts/some.js';
+import { HostText } from '../parts/host_text.js';
 import { Framed, Name } from '../parts/text.js';
-import { eventName } from './timeline.js';
+import { endOf, eventName, isTimed } from './timeline.js';
 
 const CHAIN = { intact: ['good', 'hash chain intact'], broken: ['bad', 'hash chain broken'], unknown: ['faint', 'hash chain not checked'] };
 
@@ -35,10 +36,10 @@ export function CallStory({ id, onClose }) {
           <h3>Story</h3>
           <ol class="story">
             ${(data.story ?? []).map(
-              ({ title, text, at, callId }, index) => html`
+              ({ stage, title, text, at, callId }, index) => html`
                 <li key=${index}>
                   <div class="story-title">${title}${at && html` <span class="faint small">${clock(at)}</span>`}</div>
-                  ${text && html`<${Name} text=${text} max=${500} />`}
+                  ${text && html`<${stage === 'effect' ? Name : HostText} text=${text} max=${500} />`}
                   ${callId && callId !== id && html` <a href=${href('record', ['call', callId])}>Show that call</a>`}
                 </li>
               `,
@@ -49,7 +50,7 @@ export function CallStory({ id, onClose }) {
           <h3>Why it was decided so</h3>
           <${Explanation} explanation=${data.explanation ?? entry ?? {}} />
           <p><a href=${href('policy', ['explain'], { tool: entry?.tool })}>Test such a call now</a>, or ask <a href=${href('record', ['what-if'], { tool: entry?.tool })}>what if a rule were different</a>.</p>
-          ${entry && html`<h3>Facts</h3><${EntryFacts} entry=${entry} />`}
+          ${entry && html`<h3>Facts</h3><${EntryFacts} entry=${entry} client=${data.client} />`}
           <${LedTo} calls=${data.ledTo ?? []} total=${data.ledToTotal} />
           <${Nested} calls=${data.nested ?? []} />
           <details><summary>Its lines in the record</summary><${Framed} text=${(data.entries ?? []).map((line) => JSON.stringify(line, null, 2)).join('\n')} label="Lines" /></details>
@@ -89,14 +90,16 @@ function Explanation({ explanation: { decision, reasons, rule, answer, arguments
   `;
 }
 
-function EntryFacts({ entry }) {
+function EntryFacts({ entry, client }) {
   return html`
     <${Facts}
       facts=${[
-        ['Time', moment(entry.time)],
+        [isTimed(entry) ? 'Started' : 'Time', moment(entry.time)],
+        ['Ended', isTimed(entry) ? moment(endOf(entry)) : null],
         ['Took', Number.isFinite(entry.durationMs) ? duration(entry.durationMs) : null],
         ['Answer', entry.answer && html`${oneLine(entry.answer, 20)}${Number.isFinite(entry.waitedMs) ? `, after ${duration(entry.waitedMs)}` : ''}`],
         ['Session', entry.session && html`<a href=${href('record', [], { session: entry.session })}><${Name} text=${entry.session} /></a>`],
+        ['Agent', (entry.client ?? client) && html`<${Name} text=${entry.client ?? client} max=${80} />`],
         ['User', entry.user && html`<${Name} text=${entry.user} />`],
         ['Tool', entry.tool && html`<a href=${href('record', [], { tool: entry.tool })}><${Name} text=${entry.tool} max=${80} /></a>`],
         ['Subject', entry.subject && html`<${Name} text=${entry.subject} max=${300} />`],

@@ -3,14 +3,22 @@ import { html, useState } from '../base/html.js';
 import { useLoad } from '../base/api.js';
 import { count, day, clock, duration, short } from '../base/format.js';
 import { href } from '../base/router.js';
-import { Decision, Empty } from '../parts/controls.js';
+import { Empty } from '../parts/controls.js';
 import { BarChart, LineChart } from '../parts/chart.js';
-import { Outcome } from '../parts/outcome.js';
 import { useSome } from '../parts/some.js';
 import { LoadState } from '../parts/split.js';
 import { Name } from '../parts/text.js';
 
 const PERIODS = [[1, 'Day'], [7, 'Week'], [30, 'Month']];
+
+/** The choice of a period. */
+export function Period({ days, onChange }) {
+  return html`
+    <div class="segments" role="group" aria-label="Period">
+      ${PERIODS.map(([length, text]) => html`<button key=${length} aria-pressed=${days === length} onClick=${() => onChange(length)}>${text}</button>`)}
+    </div>
+  `;
+}
 
 export function Charts() {
   const [days, setDays] = useState(7);
@@ -24,9 +32,7 @@ export function Charts() {
       <div class="toolbar plain">
         <h2>Numbers of the record</h2>
         <span class="spacer"></span>
-        <div class="segments" role="group" aria-label="Period">
-          ${PERIODS.map(([length, text]) => html`<button key=${length} aria-pressed=${days === length} onClick=${() => setDays(length)}>${text}</button>`)}
-        </div>
+        <${Period} days=${days} onChange=${setDays} />
       </div>
       <${LoadState} load=${load} what="the numbers" />
       ${data && !buckets.length && html`<${Empty} title="Nothing recorded">No calls in this period.<//>`}
@@ -66,7 +72,6 @@ export function Charts() {
         </div>
         <${ByTool} rows=${data.byTool ?? []} total=${data.totals?.tools} />
         <${BySession} rows=${data.bySession ?? []} total=${data.totals?.sessions} />
-        <${Strangers} rows=${data.strangers ?? []} total=${data.totals?.strangers} />
       `}
     </div>
   `;
@@ -98,35 +103,11 @@ function BySession({ rows, total }) {
       <div class="table-box" role="region" aria-label="By session" tabindex="0"><table>
         <thead><tr><th scope="col">Session</th><th scope="col" class="right">Calls</th><th scope="col" class="right">Tokens</th>${hasCost && html`<th scope="col" class="right">Cost</th>`}</tr></thead>
         <tbody>${shown.map((row) => html`<tr key=${row.session}>
-          <td><a href=${href('record', [], { session: row.session })}><${Name} text=${row.session} max=${60} /></a></td><td class="right">${count(row.calls)}</td><td class="right">${short(row.tokens)}</td>
+          <td>${row.client && html`<${Name} text=${row.client} max=${80} strong /> `}<a href=${href('record', [], { session: row.session })}><${Name} text=${row.session} max=${60} /></a></td><td class="right">${count(row.calls)}</td><td class="right">${short(row.tokens)}</td>
           ${hasCost && html`<td class="right">${Number.isFinite(row.cost) ? `$${row.cost.toFixed(2)}` : '–'}</td>`}
         </tr>`)}</tbody>
       </table></div>
       ${more}
     </section>
-  `;
-}
-
-/** The calls that content of strangers has led to. */
-function Strangers({ rows, total }) {
-  const [shown, more] = useSome(rows, { total, what: 'calls that have read such content' });
-  return html`
-    <section><h3>What content of strangers led to</h3>
-      ${!rows.length && html`<p class="faint">No call has read content of strangers.</p>`}
-      <ul class="strangers">${shown.map((row) => html`<${Stranger} key=${row.callId} row=${row} />`)}</ul>
-      ${more}
-    </section>
-  `;
-}
-
-function Stranger({ row: { callId, tool, subject, origin, ledTo = [], ledToTotal } }) {
-  const [shown, more] = useSome(ledTo, { total: ledToTotal, what: 'calls' });
-  return html`
-    <li>
-      <a href=${href('record', ['call', callId])}><${Name} text=${tool} strong /></a> read <${Name} text=${subject ?? origin} max=${120} />
-      <ul>${shown.map((next) => html`<li key=${next.callId}>then <a href=${href('record', ['call', next.callId])}><${Name} text=${next.tool} strong /></a> ${next.subject && html`<${Name} text=${next.subject} max=${120} /> `}<${Decision} decision=${next.decision} /> <${Outcome} outcome=${next.outcome} /></li>`)}</ul>
-      ${more}
-      ${!ledTo.length && html`<span class="faint">and decided no later call.</span>`}
-    </li>
   `;
 }

@@ -1,5 +1,6 @@
 /** The search fields of the record. */
 import { html, useEffect, useRef, useState } from '../base/html.js';
+import { moment } from '../base/format.js';
 import { href } from '../base/router.js';
 import { OUTCOMES } from '../parts/outcome.js';
 import { Name } from '../parts/text.js';
@@ -12,6 +13,7 @@ const FIELDS = [
   ['file', 'File'],
 ];
 const NAMES = { text: 'Text', outcome: 'Outcome', tool: 'Tool', decision: 'Decision', event: 'Kind', session: 'Session', host: 'Host', file: 'File', since: 'Since', until: 'Until' };
+const TIMES = new Set(['since', 'until']);
 const TYPING_MS = 350;
 
 /** Writes a time for an input of date and time, in the person's time zone. */
@@ -89,7 +91,7 @@ export function Filters({ filter, onChange, children }) {
       ${given.length > 0 &&
       html`
         <ul class="chips" aria-label="Active filters">
-          ${given.map(([name, value]) => html`<li key=${name}>${NAMES[name]} <${Name} text=${value} max=${40} /><button class="link" aria-label=${`Remove the filter ${NAMES[name]}`} onClick=${() => set(name, '')}>×</button></li>`)}
+          ${given.map(([name, value]) => html`<li key=${name}>${NAMES[name]} ${TIMES.has(name) && moment(value) !== '– –' ? moment(value) : html`<${Name} text=${value} max=${40} />`}<button class="link" aria-label=${`Remove the filter ${NAMES[name]}`} onClick=${() => set(name, '')}>×</button></li>`)}
           <li><button class="link" onClick=${() => onChange({})}>Remove all</button></li>
         </ul>
       `}

@@ -4,12 +4,14 @@ import { go, href, route } from '../base/router.js';
 import { useStore } from '../base/store.js';
 import { Tabs } from '../parts/controls.js';
 import { Charts } from './charts.js';
+import { Strangers } from './strangers.js';
 import { Timeline } from './timeline.js';
 import { WhatIf } from './what_if.js';
 
 const TABS = [
   { id: 'timeline', text: 'Timeline' },
   { id: 'charts', text: 'Charts' },
+  { id: 'strangers', text: 'Strangers’ text' },
   { id: 'what-if', text: 'What if' },
 ];
 
@@ -21,6 +23,7 @@ export function RecordScreen() {
       <${Tabs} label="Record" tabs=${TABS} selected=${tab} onSelect=${(id) => go(href('record', id === 'timeline' ? [] : [id]))} />
       ${tab === 'timeline' && html`<${Timeline} parts=${parts} filter=${query} />`}
       ${tab === 'charts' && html`<${Charts} />`}
+      ${tab === 'strangers' && html`<${Strangers} />`}
       ${tab === 'what-if' && html`<div class="page-scroll"><${WhatIf} /></div>`}
     </div>
   `;

@@ -1,7 +1,7 @@
 /** The lines of the record, newest first, loaded while scrolling. */
 import { html, useEffect, useRef, useState } from '../base/html.js';
 import { get, query as queryText } from '../base/api.js';
-import { clock, count, day, duration, oneLine, plural } from '../base/format.js';
+import { clock, count, day, duration, millis, oneLine, plural, visible } from '../base/format.js';
 import { go, href } from '../base/router.js';
 import { useStore } from '../base/store.js';
 import { Empty, ErrorText, Loading, Tag } from '../parts/controls.js';
@@ -10,7 +10,7 @@ import { Outcome } from '../parts/outcome.js';
 import { Split, useListKeys } from '../parts/split.js';
 import { VirtualList } from '../parts/virtual_list.js';
 import { Filters } from './filters.js';
-import { newEntries } from './new_entries.js';
+import { NEW_MAX, useNewLines } from './new_entries.js';
 import { CallStory, LineDetail } from './call_story.js';
 import { VerifyButton } from './verify.js';
 
@@ -36,22 +36,19 @@ function useRecord(filter) {
       if (own === turn.current) setState({ ...state, key, rows, error, isLoading: false });
     }
   };
-  const reload = () => {
-    newEntries.set(0);
-    load(undefined, []);
-  };
+  const reload = () => load(undefined, []);
   useEffect(reload, [key]);
   const isFull = state.rows.length >= LINES_MAX;
   const more = () => {
     if (!state.isLoading && !state.error && state.next !== null && state.key === key && !isFull) load(state.next, state.rows);
   };
-  return { ...state, isFull, reload, more };
+  return { ...state, isFull, reload, more, isLoaded: state.key === key && !state.isLoading };
 }
 
 export function Timeline({ parts, filter }) {
-  const { rows, next, total, error, isLoading, isFull, reload, more } = useRecord(filter);
+  const { rows, next, total, error, isLoading, isLoaded, isFull, reload, more } = useRecord(filter);
   const narrow = useStore(isNarrow);
-  const added = useStore(newEntries);
+  const added = useNewLines(filter, isLoaded ? (rows[0]?.id ?? '0') : null);
   const [kind, id] = parts;
   const isOpen = (kind === 'call' || kind === 'line') && !!id;
   const selected = kind === 'line' ? id : (rows.find(({ entry }) => entry.event === 'call' && entry.id === id)?.id ?? null);
@@ -67,9 +64,9 @@ export function Timeline({ parts, filter }) {
       <${VerifyButton} />
       <a class="button" href=${`api/record/export${queryText(filter)}`} download>Export</a>
     <//>
-    ${added > 0 && html`<p class="message slim" role="status">${plural(added, 'new line')} <button class="link" onClick=${reload}>Show</button></p>`}
+    ${added > 0 && html`<p class="message slim" role="status">${added >= NEW_MAX ? `${count(added)} or more new lines` : plural(added, 'new line')}${isFiltered ? (added === 1 ? ' that matches' : ' that match') : ''} <button class="link" onClick=${reload}>Show</button></p>`}
     <${ErrorText} error=${error} onRetry=${reload} />
-    <div class="columns record-columns" aria-hidden="true"><span>Time</span><span>What</span><span>Tool or subject</span><span>Session</span><span>Result</span><span class="right">Took</span></div>
+    <div class="columns record-columns" aria-hidden="true"><span>Time</span><span>What</span><span>Tool or subject</span><span>Agent</span><span>Result</span><span class="right">Took</span></div>
     ${rows.length > 0 &&
     html`
       <${VirtualList}
@@ -122,11 +119,18 @@ export const eventName = (event) => EVENT[event] ?? 'line';
 
 export const EVENTS = Object.keys(EVENT);
 
+/** Returns true for the line of a call, which is written when the call ends but has the time of its start. */
+export const isTimed = ({ event, durationMs }) => event === 'call' && Number.isFinite(durationMs);
+
+/** Returns the time at which a line was written, so that times are in the order of the lines. */
+export const endOf = (entry) => (isTimed(entry) ? millis(entry.time) + entry.durationMs + (entry.waitedMs || 0) : entry.time);
+
 /** A fingerprint says nothing to a person; the detail does. */
 const isDigest = (text) => /^[0-9a-f]{64}$/.test(text ?? '');
 
 function Line({ entry }) {
-  const { time, event, tool, subject, about, detail, session, decision, answer, ok, code, outcome, durationMs } = entry;
+  const { event, tool, subject, about, detail, session, client, decision, answer, ok, code, outcome, durationMs } = entry;
+  const time = endOf(entry);
   const isCall = event === 'call' && !!outcome;
   const text = oneLine([event === 'call' ? about : isDigest(subject) ? '' : subject, detail].filter(Boolean).join(' – '), 160);
   // How it was decided, if that was no rule that simply allowed it; then why it did not succeed.
@@ -137,7 +141,7 @@ function Line({ entry }) {
       <span class="cell-time faint"><span class="date">${day(time).slice(5)} </span>${clock(time)}</span>
       <span class="cell-event">${isCall ? html`<${Outcome} outcome=${outcome} />` : html`<${Tag} tone="faint">${eventName(event)}<//>`}</span>
       <span class="cell-subject">${tool && html`<code class="name strong" translate="no">${oneLine(tool, 70)}</code> `}<span class="inline-foreign" translate="no">${text}</span></span>
-      <span class="cell-session inline-foreign" translate="no">${oneLine(session, 40)}</span>
+      <span class="cell-session inline-foreign" translate="no" title=${client ? visible(session) : undefined}>${oneLine(client || session, 40)}</span>
       <span class="cell-result">${!isCall && outcome && outcome !== 'ok' ? html`<${Outcome} outcome=${outcome} /> ` : ''}<span class=${ok === false ? 'bad-text' : 'faint'}>${oneLine(result, 40)}</span></span>
       <span class="cell-took right">${Number.isFinite(durationMs) ? duration(durationMs) : ''}</span>
     </div>

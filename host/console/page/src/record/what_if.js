@@ -59,7 +59,7 @@ export function WhatIfResult({ result: { isBusy, error, data } }) {
       ${unjudgedBy.length > 0 &&
       html`
         <h3>Not judged</h3>
-        <${CutCalls} label="Calls that could not be judged" max=${8} calls=${unjudgedBy} row=${({ tool, why, count: number }, index) => html`<li key=${index}><${Name} text=${tool} strong /> <span class="small">${plural(number, 'call')}: ${why}</span></li>`} />
+        <${CutCalls} label="Calls that could not be judged" max=${8} calls=${unjudgedBy} row=${({ tool, why, count: number }, index) => html`<li key=${index}><${Name} text=${tool} strong /> <span class="small">${plural(number, 'call')}: ${number === 1 ? why : String(why).replace(/^its arguments are/, 'their arguments are')}</span></li>`} />
       `}
       ${unjudged > 0 && recordsArguments === false && html`<p class="faint small">Calls are judged exactly if their arguments are on record.${toRecordArguments ? html` <a href=${href('policy', ['edit'], toRecordArguments)}>Record arguments from now on…</a> (secrets are masked)` : ' The person who runs the server can set `audit.logArgs: true`.'}</p>`}
     </div>

@@ -2,6 +2,7 @@
 import { Component, html, useState } from '../base/html.js';
 import { loginRequired } from '../base/api.js';
 import { useKeys } from '../base/keys.js';
+import { goneSince } from '../base/events.js';
 import { announcement } from '../base/notify.js';
 import { SCREENS, go, href, route } from '../base/router.js';
 import { questions, session } from '../base/session.js';
@@ -16,6 +17,7 @@ import { PolicyScreen } from '../policy/policy_screen.js';
 import { Header } from './header.js';
 import { HelpDialog } from './help.js';
 import { LoginNeeded } from './login.js';
+import { GoneBanner } from './gone.js';
 import { StopBanner, StopDialog } from './stop.js';
 
 const SCREEN = {
@@ -30,12 +32,13 @@ const SCREEN = {
 export function App() {
   const { screen } = useStore(route);
   const isLoggedOut = useStore(loginRequired);
+  const isGone = useStore(goneSince) !== null;
   const [dialog, setDialog] = useState(null);
   const close = () => setDialog(null);
   useKeys({
     '?': () => setDialog('help'),
     '!': () => setDialog('stop'),
-    t: nextTheme,
+    d: nextTheme,
     '/': () => document.querySelector('main [data-search]')?.focus(),
     ...Object.fromEntries(SCREENS.map((name, index) => [String(index + 1), () => go(href(name))])),
   });
@@ -45,7 +48,8 @@ export function App() {
     <a class="skip" href="#main" onClick=${skip}>Skip to content</a>
     <${Header} onStop=${() => setDialog('stop')} onHelp=${() => setDialog('help')} />
     <${Navigation} screen=${screen} />
-    <main id="main" tabindex="-1" aria-label=${title}>
+    <main id="main" class=${isGone ? 'stale' : ''} tabindex="-1" aria-label=${title}>
+      <${GoneBanner} />
       <${StopBanner} />
       <${Guarded} key=${screen}><${Screen} /><//>
     </main>

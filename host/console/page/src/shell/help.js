@@ -14,13 +14,13 @@ const KEYS = [
     ['Enter', 'open'],
     ['Esc', 'back, close'],
     ['!', 'stop all calls (asks first)'],
-    ['t', 'colours: as the system, light, dark'],
+    ['d', 'colours: as the system, light, dark'],
     ['?', 'this list'],
   ]],
   ['Live', [
     ['p', 'pause the view; calls go on'],
     ['c', 'cancel the call that is open (asks first)'],
-    ['s', 'stop the agent of the call that is open (asks first)'],
+    ['t', 'stop the agent of the call that is open (asks first)'],
     ['←  →', 'close, open nested calls'],
   ]],
   ['Questions', [
@@ -29,6 +29,7 @@ const KEYS = [
     ['a', 'yes, always: shows what it covers, and asks'],
     ['e', 'edit the arguments'],
     ['n', 'no, with a reason'],
+    ['t', 'stop the agent that asks (asks first)'],
     ['x', 'select for answering several at once'],
   ]],
 ];

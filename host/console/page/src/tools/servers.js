@@ -3,10 +3,10 @@ import { html } from '../base/html.js';
 import { post, segment, useLoad } from '../base/api.js';
 import { oneLine, plural } from '../base/format.js';
 import { announce } from '../base/notify.js';
-import { isAdmin, session } from '../base/session.js';
+import { adminOnly, isAdmin, session } from '../base/session.js';
 import { emitChange, useStore } from '../base/store.js';
 import { useAction } from '../parts/action.js';
-import { Empty, ErrorText, Tag } from '../parts/controls.js';
+import { Empty, ErrorText, RoleNote, Tag } from '../parts/controls.js';
 import { LoadState } from '../parts/split.js';
 import { Framed, Name } from '../parts/text.js';
 
@@ -16,8 +16,10 @@ export function ServerList() {
   const load = useLoad('servers', 'servers');
   const { data } = load;
   const servers = data?.servers ?? [];
+  const person = useStore(session);
   return html`
     <div class="page-scroll">
+      ${servers.length > 0 && html`<${RoleNote} text=${adminOnly(person, 'Starting and stopping servers')} />`}
       <${LoadState} load=${load} what="servers" />
       ${data && !servers.length && html`<${Empty} title="No servers">Add one with <code>mimir mcp add NAME -- COMMAND</code>.<//>`}
       ${servers.map((server) => html`<${Server} key=${server.name} server=${server} />`)}

@@ -3,11 +3,11 @@ import { html, useState } from '../base/html.js';
 import { post, segment, useLoad } from '../base/api.js';
 import { ago, count, millis, oneLine, plural } from '../base/format.js';
 import { go, href } from '../base/router.js';
-import { isAdmin, session } from '../base/session.js';
+import { adminOnly, isAdmin, session } from '../base/session.js';
 import { recall, remember } from '../base/settings.js';
 import { createStore, useStore } from '../base/store.js';
 import { useAction } from '../parts/action.js';
-import { Empty, ErrorText, Switch, Tag } from '../parts/controls.js';
+import { Empty, ErrorText, RoleNote, Switch, Tag } from '../parts/controls.js';
 import { LoadState, Split, useListKeys } from '../parts/split.js';
 import { Name } from '../parts/text.js';
 import { ToolDetail } from './tool_detail.js';
@@ -44,6 +44,7 @@ export function ToolList({ selected }) {
       <select aria-label="Order of the tools" value=${sort} onChange=${(event) => { remember('tools-sort', event.currentTarget.value); toolSort.set(event.currentTarget.value); }}>${Object.entries(SORTS).map(([id, { text: name }]) => html`<option key=${id} value=${id}>${name}</option>`)}</select>
       <span class="faint small">${plural(shown.length, 'tool')}${needsTrust ? `, ${needsTrust} without trust` : ''}</span>
     </div>
+    <${RoleNote} text=${adminOnly(state, 'Switching tools on and off')} />
     <${ErrorText} error=${turn.error} />
     <${LoadState} load=${load} what="tools" />
     ${data && !shown.length && html`<${Empty} title="No tool found">Change the search, or add tools with <code>mimir tools add</code>.<//>`}

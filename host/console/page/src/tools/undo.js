@@ -4,10 +4,10 @@ import { post, segment, useLoad } from '../base/api.js';
 import { ago, moment, plural } from '../base/format.js';
 import { announce } from '../base/notify.js';
 import { go, href } from '../base/router.js';
-import { isAdmin, session } from '../base/session.js';
+import { adminOnly, isAdmin, session } from '../base/session.js';
 import { emitChange, useStore } from '../base/store.js';
 import { useAction } from '../parts/action.js';
-import { Empty, ErrorText, Tag } from '../parts/controls.js';
+import { Empty, ErrorText, RoleNote, Tag } from '../parts/controls.js';
 import { Diff } from '../parts/diff.js';
 import { useCut } from '../parts/cut_list.js';
 import { Dialog } from '../parts/dialog.js';
@@ -69,7 +69,8 @@ function UndoDetail({ id, onClose }) {
         ${restored && html`<div class="message"><p>Restored:</p><${Names} texts=${restored.map((file) => (typeof file === 'string' ? file : (file.path ?? JSON.stringify(file))))} /></div>`}
         ${data &&
         html`
-          <p class="faint small">${moment(data.time)}${data.summary && html`, <${Name} text=${data.summary} max=${200} />`}</p>
+          ${!data.undone && html`<${RoleNote} text=${adminOnly(person, 'Undoing a change')} />`}
+          <p class="faint small detail-time">${moment(data.time)}${data.summary && html`, <${Name} text=${data.summary} max=${200} />`}</p>
           ${!data.undone && html`<h3>What undo takes back</h3><${Diff} files=${data.diff} />`}
           ${data.unrecorded && html`<p class="message warn">Some changes of this call were not recorded, and cannot be undone: <${Name} text=${data.unrecorded.why ?? ''} max=${300} /></p>`}
         `}
