@@ -61,7 +61,7 @@ export const tests = {
   async 'what if names the calls that it could not judge, and how to record arguments'(browser) {
     await withPage(browser, { hash: '#/record/what-if?tool=exec' }, async (page, fixture) => {
       await page.getByRole('button', { name: 'Evaluate' }).click();
-      await page.getByText('112 calls: its arguments are not on record').waitFor();
+      await page.getByText('112 calls: their arguments are not on record').waitFor();
       assert.deepEqual(body(fixture, 'policy/what-if').edit.changes, [{ key: 'tools.exec.approval', yaml: 'ask' }]);
       await page.getByRole('button', { name: 'Show all 7 calls' }).click();
       assert.equal(await page.getByRole('list', { name: 'Examples' }).getByRole('listitem').count(), 7);

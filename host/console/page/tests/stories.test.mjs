@@ -85,7 +85,10 @@ export const tests = {
       assert.equal(await sessions.getByRole('row').count(), 11);
       await page.getByRole('button', { name: 'Show all 14 sessions' }).click();
       assert.equal(await sessions.getByRole('row').count(), 15);
-      await page.getByText('14 of 900 calls that have read such content are listed.').waitFor();
+      await page.getByRole('tab', { name: 'Strangers’ text' }).click();
+      await page.getByText('14 of 900 calls that have read such text are listed.').waitFor();
+      await page.getByText('No later call of its session was asked about or refused').first().waitFor();
+      await page.getByRole('tab', { name: 'Charts' }).click();
       await page.getByRole('link', { name: 'stopped' }).click();
       await eventually(() => assert.match(page.url(), /outcome=stopped&event=call&since=/));
     });
