@@ -8,6 +8,9 @@ use crate::event::ConsoleEvents;
 use crate::request::{ConsoleRequest, RecordFilter};
 use crate::user::ConsoleUser;
 
+/// Lines of the audit record, without line breaks.
+pub type RecordLines = BoxStream<'static, Result<String, ToolError>>;
+
 /// Source of the console's data, which also carries out its changes.
 ///
 /// Roles are checked before a request arrives here. Texts of strangers must already be masked and visible, see
@@ -26,7 +29,10 @@ pub trait ConsoleBackend: Send + Sync + 'static {
 
     /// Reads the audit record for an export: lines of JSON without line breaks, newest last. The stream is read as slowly
     /// as the client takes it.
-    fn export_record(&self, filter: RecordFilter) -> BoxStream<'static, Result<String, ToolError>>;
+    ///
+    /// # Errors
+    /// The filter is not valid.
+    fn export_record(&self, filter: RecordFilter) -> Result<RecordLines, ToolError>;
 
     /// Returns the events from now on. Called once, when the first page connects.
     fn events(&self) -> ConsoleEvents;

@@ -10,12 +10,11 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::Bytes;
 use futures::StreamExt as _;
-use futures::stream::BoxStream;
-use mimir_core::ToolError;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use crate::backend::RecordLines;
 use crate::limits::ConsoleLimits;
 use crate::response::ConsoleRequestError;
 
@@ -78,11 +77,7 @@ impl Drop for ExportPermit {
 }
 
 /// Returns a body with the lines. It fails if its client reads nothing for the time `stalled`.
-pub(crate) fn export_body(
-    lines: BoxStream<'static, Result<String, ToolError>>,
-    permit: ExportPermit,
-    stalled: Duration,
-) -> Body {
+pub(crate) fn export_body(lines: RecordLines, permit: ExportPermit, stalled: Duration) -> Body {
     let (sender, mut receiver) = mpsc::channel(QUEUE);
     let is_complete = Arc::new(AtomicBool::new(false));
     let export = LineExport {
@@ -119,7 +114,7 @@ struct LineExport {
 
 impl LineExport {
     /// Sends lines until the client is gone or reads nothing.
-    async fn send_lines(self, lines: BoxStream<'static, Result<String, ToolError>>) {
+    async fn send_lines(self, lines: RecordLines) {
         let mut chunks = lines.ready_chunks(CHUNK_LINES);
         loop {
             let lines = tokio::select! {
@@ -154,12 +149,13 @@ impl LineExport {
 #[cfg(test)]
 mod tests {
     use http_body_util::BodyExt as _;
+    use mimir_core::ToolError;
 
     use super::*;
 
     const STALLED: Duration = Duration::from_secs(30);
 
-    fn endless() -> BoxStream<'static, Result<String, ToolError>> {
+    fn endless() -> RecordLines {
         futures::stream::repeat_with(|| Ok("x".repeat(1000))).boxed()
     }
 

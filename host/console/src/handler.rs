@@ -231,6 +231,7 @@ impl ConsoleListener {
         let limits = &shared.options.limits;
         let permit = shared.exports.begin(owner.key(), limits)?;
         let lines = shared.backend.export_record(filter);
+        let lines = lines.map_err(|error| ConsoleRequestError::of_backend(&error, false))?;
         let body = export_body(lines, permit, limits.export_stalled);
         let mut response = content_response("application/x-ndjson", body);
         let name = HeaderValue::from_static("attachment; filename=\"mimir-record.ndjson\"");

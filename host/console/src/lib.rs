@@ -24,7 +24,7 @@ mod sessions;
 mod stream;
 mod user;
 
-pub use backend::ConsoleBackend;
+pub use backend::{ConsoleBackend, RecordLines};
 pub use event::{ConsoleEvent, ConsoleEventKind, ConsoleEvents};
 pub use limits::ConsoleLimits;
 pub use login::{BrowserLogin, ConsolePerson, StartedLogin};

@@ -208,6 +208,9 @@ pub struct QuestionAnswer {
     pub fingerprint: String,
     /// The answer.
     pub answer: QuestionAnswerKind,
+    /// Digest of the preview that the person saw. An answer that allows the call counts only for this difference.
+    #[serde(default)]
+    pub preview: Option<String>,
     /// Arguments that replace those of the call, for [`QuestionAnswerKind::Edit`].
     #[serde(default)]
     pub arguments: Option<Value>,

@@ -585,6 +585,7 @@ mod tests {
             route.with_body(body.to_string().as_bytes())
         };
         assert!(answer(json!({"fingerprint": "f", "answer": "once"})).is_ok());
+        assert!(answer(json!({"fingerprint": "f", "answer": "once", "preview": "d"})).is_ok());
         let one = answer(json!({"fingerprint": "f", "answer": "always", "pattern": "git *"}));
         let Ok(ConsoleRequest::AnswerQuestion { answer: given, .. }) = one else {
             panic!("not an answer");
@@ -594,6 +595,7 @@ mod tests {
             json!({"answer": "once"}),
             json!({"fingerprint": "f", "answer": "yes"}),
             json!({"fingerprint": "f", "answer": "once", "role": "admin"}),
+            json!({"fingerprint": "f", "answer": "once", "preview": {"diff": []}}),
             json!({"fingerprint": "f", "answer": "no", "reason": "x".repeat(2001)}),
             json!({"fingerprint": "f", "answer": "always", "pattern": vec!["x"; 101]}),
             json!([]),

@@ -375,4 +375,12 @@ async fn console_survives_faults_of_the_backend_and_hides_control_characters() {
             .starts_with("attachment")
     );
     assert!(reply.body.contains("{\"a\":1}\n"), "{}", reply.body);
+    // A filter that is not valid is no download that breaks off.
+    let path = format!("{base}api/record/export?outcome=great");
+    let reply = request(console.local, "GET", &path, &headers, "").await;
+    assert_eq!(
+        (reply.status, reply.code().as_str()),
+        (400, "INVALID_INPUT")
+    );
+    assert!(reply.header("content-disposition").is_none());
 }

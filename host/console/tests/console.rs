@@ -6,11 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Router;
 use futures::StreamExt as _;
-use futures::stream::BoxStream;
 use mimir_console::{
     BrowserLogin, ConsoleBackend, ConsoleEvent, ConsoleEventKind, ConsoleEvents, ConsoleLimits,
     ConsoleLoginRecord, ConsoleLoginRecorder, ConsoleOptions, ConsolePerson, ConsoleRequest,
-    ConsoleRole, ConsoleServer, ConsoleUser, RecordFilter, StartedLogin, TeamAddress,
+    ConsoleRole, ConsoleServer, ConsoleUser, RecordFilter, RecordLines, StartedLogin, TeamAddress,
 };
 use mimir_core::{BoxFuture, ToolError};
 use parking_lot::Mutex;
@@ -58,11 +57,15 @@ impl ConsoleBackend for RecordingBackend {
         })
     }
 
-    fn export_record(&self, filter: RecordFilter) -> BoxStream<'static, Result<String, ToolError>> {
-        if filter.text.as_deref() == Some("endless") {
-            return futures::stream::repeat_with(|| Ok("x".repeat(10_000))).boxed();
+    fn export_record(&self, filter: RecordFilter) -> Result<RecordLines, ToolError> {
+        if filter.outcome.as_deref() == Some("great") {
+            return Err(ToolError::invalid_input("`outcome` is not an outcome"));
         }
-        futures::stream::iter([Ok("{\"a\":1}".to_owned()), Ok("{\"b\":2}".to_owned())]).boxed()
+        if filter.text.as_deref() == Some("endless") {
+            return Ok(futures::stream::repeat_with(|| Ok("x".repeat(10_000))).boxed());
+        }
+        let lines = ["{\"a\":1}", "{\"b\":2}"].map(|line| Ok(line.to_owned()));
+        Ok(futures::stream::iter(lines).boxed())
     }
 
     fn events(&self) -> ConsoleEvents {
