@@ -420,8 +420,8 @@ impl Pipeline {
         let in_flight = InFlightGuard::begin(&self.0.active_calls);
         // On the heap: the recorder is large and lives until the end of the call.
         let mut recorder = Box::new(CallRecorder::start(&call, &snapshot, self));
+        let session = call.context.session_id.clone();
         let attempted = {
-            let session = call.context.session_id.clone();
             let switch = SessionSwitch {
                 all: connections.map(|connections| &*connections.switch),
                 sessions: self.0.running.stops(),
@@ -435,6 +435,8 @@ impl Pipeline {
             Ok(Err(error)) => CompletedRun::refused(error),
             Err(notice) => {
                 self.enforce_stop(&notice);
+                // The order may have been carried out while the call ran, before it began commands in the background.
+                self.0.ports.runner.end_session(&session);
                 recorder.record_stop(&notice);
                 CompletedRun::refused(interrupts::stopped_error(&notice, recorder.may_have_run()))
             }

@@ -60,7 +60,10 @@ pub(super) async fn call(
                     error
                 }
                 // The process that runs the call records that it was stopped.
-                Ok(Err(notice)) => interrupts::stopped_error(&notice, true),
+                Ok(Err(notice)) => {
+                    recorder.record_stop_elsewhere(&notice);
+                    interrupts::stopped_error(&notice, true)
+                }
                 // The process that runs the call records that it was cancelled.
                 Err(CallCancelled) => recorder.remotely_cancelled_error(),
             }

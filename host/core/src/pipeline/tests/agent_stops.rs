@@ -3,6 +3,7 @@
 use super::*;
 use crate::call::{CallObserver, CallProgress, LogLine};
 use crate::call_switch::{NoCallSwitch, StopNotice};
+use crate::command::{CommandProgram, CommandRunner, ParsedProgram};
 use crate::remote_pipeline::RemotePipeline;
 
 fn in_session(session: &str, tool: &str) -> Call {
@@ -117,6 +118,40 @@ async fn agent_stop_ends_with_its_session() {
     assert!(running.stops().take_unenforced().is_empty(), "carried out");
     bench.pipeline.end_session("wild");
     assert!(running.stops().notices().is_empty());
+}
+
+/// Records the sessions whose commands were killed.
+#[derive(Default)]
+struct KilledSessions(Mutex<Vec<String>>);
+
+impl CommandRunner for KilledSessions {
+    fn parse_program(&self, program: &CommandProgram) -> Result<ParsedProgram, ToolError> {
+        NoCommandRunner.parse_program(program)
+    }
+
+    fn root(&self) -> Option<&str> {
+        None
+    }
+
+    fn end_session(&self, session: &str) {
+        self.0.lock().push(session.to_owned());
+    }
+}
+
+#[tokio::test]
+async fn agent_stop_kills_commands_that_a_call_began_after_the_order_was_carried_out() {
+    let (hang, backend) = hanging();
+    let killed = Arc::new(KilledSessions::default());
+    let bench = bench(vec![hang], json!({}), ApprovalAnswer::No);
+    let bench = with_ports(bench, |ports| ports.runner = killed.clone());
+    let running = start(&bench, in_session("wild", "hang"), &backend).await;
+    let stops = bench.pipeline.running_calls();
+    stops.stops().stop(notice("wild"));
+    // The test has one thread, so that the check is first.
+    assert!(bench.pipeline.stop_check()());
+    assert_eq!(*killed.0.lock(), ["wild"]);
+    assert!(running.await.unwrap().result().is_err());
+    assert_eq!(*killed.0.lock(), ["wild", "wild"]);
 }
 
 /// A pipeline whose calls run in another process and never end.

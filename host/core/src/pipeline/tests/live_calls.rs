@@ -1,11 +1,11 @@
 //! Tests of the reports about running calls, and of calls that a person cancels.
 
 use super::*;
+use crate::audit::OutcomeKind;
 use crate::call::{CallObserver, CallProgress, LogLevel, LogLine};
 use crate::call_monitor::{
     CallMonitor, CallReport, LiveCallEvent, LiveCallState, LiveEffect, LiveProcess,
 };
-use crate::audit::OutcomeKind;
 use crate::call_switch::{NoCallSwitch, StopNotice};
 use crate::client_name::ClientName;
 use crate::command::CommandStream;
