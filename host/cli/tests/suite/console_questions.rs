@@ -128,6 +128,13 @@ fn console_answers_the_question_of_a_client_without_forms_and_names_it() {
     let id = question["id"].as_str().unwrap();
     let body = json!({"fingerprint": question["card"]["fingerprint"], "answer": "once"});
     let url = format!("{path}api/questions/{id}/answer");
+    // Not before the difference was shown.
+    let (status, response) = send(console.address, "POST", &url, &[&cookie], &body.to_string());
+    assert_eq!(status, 409, "{response}");
+    let preview = get("questions")["questions"][0]["preview"].clone();
+    assert_eq!(preview["diff"][0]["path"], "notes.md", "{preview}");
+    let mut body = body;
+    body["preview"] = preview["digest"].clone();
     let (status, response) = send(console.address, "POST", &url, &[&cookie], &body.to_string());
     assert_eq!(status, 200, "{response}");
     let result = agent.response_to(call)["result"].clone();
