@@ -44,7 +44,7 @@ fn audit_names_the_client_of_a_call_and_the_host_of_a_refused_one() {
     let mut agent = Agent::start(home.path());
     agent.hello(serde_json::json!({}));
     agent.call("list_directory", serde_json::json!({"path": "."}));
-    let url = "http://user:pw@10.1.2.3/path?token=abc";
+    let url = "http://10.1.2.3/path?token=abc";
     agent.call("web_fetch", serde_json::json!({"url": url}));
     drop(agent);
     calls(home.path(), 1);
