@@ -260,7 +260,7 @@ fn call_screen_names_agent_strangers_and_change_of_a_question() {
         "{row}"
     );
     let preview = serde_json::json!({"diff": [{
-        "path": "config\u{1b}.txt", "kind": "changed", "added": 1, "removed": 2,
+        "path": "config\u{1b}[31m.txt", "kind": "changed", "added": 1, "removed": 2,
         "lines": [{"type": "remove", "text": "old"}, {"type": "add", "text": "new\u{1b}[31m"}],
     }]});
     screen.set_preview("q1".into(), preview.clone());
