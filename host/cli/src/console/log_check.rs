@@ -13,7 +13,7 @@ use mimir::cluster::ClusterMembership;
 /// Time for which the result of a verification counts in stories of calls.
 const FILES_AGE: Duration = Duration::from_secs(30);
 
-/// The same for the log of a cluster, all of whose messages are read from the servers.
+/// Time for the log of a cluster, all of whose messages are read from the servers.
 const CLUSTER_AGE: Duration = Duration::from_secs(600);
 
 /// Time between two verifications of the log of a cluster for stories of calls.

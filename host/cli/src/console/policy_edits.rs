@@ -266,7 +266,7 @@ pub fn apply(
     let edits = config_edits(workspace, edit)?;
     if scope == EditScope::RulesOnly {
         let preview = preview(workspace, edit)?;
-        // What is checked is what is written: writing compares the digest again.
+        // The check holds for the text that is written: writing compares the digest again.
         if preview.digest != digest {
             return Err(ToolError::unavailable(
                 "the file has changed since the difference was shown; nothing was written: look at the difference again",

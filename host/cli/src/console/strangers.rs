@@ -55,7 +55,7 @@ pub struct StrangerTrail {
     sessions: HashMap<String, Vec<TaintedLine>>,
     /// Number of lines of calls before which such content was read.
     after: usize,
-    /// What calls may have changed, by their ids.
+    /// Subjects that calls may have changed, by the ids of the calls.
     changed: HashMap<String, String>,
 }
 
