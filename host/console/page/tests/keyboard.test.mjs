@@ -10,7 +10,7 @@ const title = (page) => page.getByRole('article').getByRole('heading', { level: 
 export const tests = {
   async 'answers one question after the other'(browser) {
     await withPage(browser, { hash: '#/live', fixture: { questions: ['edit', 'exec', 'edit', 'exec'] } }, async (page, fixture) => {
-      assert.equal(await page.title(), '(4) mimir console – server');
+      await eventually(async () => assert.equal(await page.title(), '(4) mimir console – server'));
       await page.keyboard.press('2');
       await title(page).getByText('edit_file').waitFor();
       await page.waitForTimeout(GUARD_MS);
