@@ -1,5 +1,6 @@
 /** A person looks for what was refused and stopped, and for what text of strangers led to. */
 import assert from 'node:assert/strict';
+import { eventually } from '../tests/browser.mjs';
 import { Workspace, openWeb } from './kit.mjs';
 import { card, closePage, go, openPage, shot } from './pages.mjs';
 
@@ -39,7 +40,7 @@ export const stories = {
       await go(page, 'record');
       await page.getByRole('link', { name: 'Failed', exact: true }).click();
       await record.getByRole('option', { name: /failed read_file missing\.txt .*FILE_NOT_FOUND/ }).waitFor();
-      assert.equal(await record.getByRole('option', { name: /edit_file/ }).count(), 0);
+      await eventually(async () => assert.equal(await record.getByRole('option', { name: /edit_file/ }).count(), 0));
       const lines = workspace.mimir('audit', 'show', '--since', '7d', '--outcome', 'refused');
       assert.match(lines, /delete_file.*\n[^]*edit_file|edit_file[^]*\n.*delete_file/);
       assert.doesNotMatch(lines, /read_file/);
