@@ -69,6 +69,21 @@ impl StopNotice {
             ..self
         }
     }
+
+    /// Returns who has given the order, and `: REASON` or an empty text, with control characters visible.
+    pub(crate) fn shown_origin(&self) -> (String, String) {
+        let reason = self.reason.as_deref().map(text::visible);
+        let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
+        (text::visible(&self.by), reason)
+    }
+
+    /// Returns the calls that are refused, for messages.
+    pub(crate) fn refused_calls(&self) -> &'static str {
+        match self.session {
+            Some(_) => "all calls of this agent",
+            None => "all calls",
+        }
+    }
 }
 
 /// The switch that stops calls.

@@ -86,10 +86,7 @@ impl LiveCallHub {
     /// # Errors
     /// The agent is not known, or its process cannot be reached.
     pub fn stop_agent(&self, key: &AgentKey, notice: StopNotice) -> Result<LiveAgent, ToolError> {
-        let notice = StopNotice {
-            session: Some(key.session.clone()),
-            ..notice
-        };
+        let notice = notice.for_session(&key.session);
         let stopped = self.with_state(|state| state.session_stops().count());
         if stopped >= SessionStops::MAX {
             return Err(ToolError::unavailable(format!(

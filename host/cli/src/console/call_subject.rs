@@ -1,11 +1,15 @@
 //! The subject of a recorded call for people: the page, the file or the command. Only what the record has, which is masked.
 
+use mimir::undo::UndoRecord;
 use serde_json::{Map, Value};
 
 use mimir_core::text::{prefix, visible};
 
 /// Maximum length of a subject in characters.
 const SUBJECT_MAX: usize = 200;
+
+/// Maximum number of changed files that are counted.
+const PATHS_MAX: usize = 100;
 
 /// Arguments that name the subject of a call, the most telling first.
 const URLS: [&str; 3] = ["url", "uri", "href"];
@@ -42,8 +46,26 @@ pub fn shortened(subject: &str) -> String {
     format!("{start}…")
 }
 
-/// Joins the subjects of several effects.
-pub fn joined(mut subjects: Vec<String>) -> Option<String> {
+/// Returns the files that a call has changed.
+pub fn changed_files(record: &UndoRecord) -> Option<String> {
+    joined(record.paths().take(PATHS_MAX).map(str::to_owned).collect())
+}
+
+/// Returns the subject of a call whose arguments do not name it: the files that it has changed, which say more than its
+/// commands, else its effects, else `own`, the host of a request that was asked about or refused.
+pub fn subject_of_effects(
+    changed: Option<&UndoRecord>,
+    effects: Vec<String>,
+    own: String,
+) -> Option<String> {
+    let changed = changed.and_then(changed_files);
+    changed
+        .or_else(|| joined(effects))
+        .or_else(|| joined(vec![own]))
+}
+
+/// Joins several subjects.
+fn joined(mut subjects: Vec<String>) -> Option<String> {
     subjects.dedup();
     let more = subjects.len().saturating_sub(1);
     let first = shortened(subjects.first().filter(|subject| !subject.is_empty())?);

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use mimir::undo::UndoStore;
 
-use super::call_subject::{joined, subject_of_arguments};
+use super::call_subject::{subject_of_arguments, subject_of_effects};
 
 /// Maximum number of effects from which the subject of a call is made.
 const EFFECTS_MAX: usize = 50;
@@ -81,17 +81,13 @@ impl PageEntries {
         }
     }
 
-    /// Returns the lines with their subjects. Files that a call has changed say more than its commands.
+    /// Returns the lines with their subjects.
     pub fn finish(mut self, changes: &UndoStore) -> Vec<Value> {
         for (id, call) in self.calls {
             let changed = RequestId::is_valid(&id).then(|| changes.record_of(&id));
-            let changed = changed.flatten().and_then(|record| {
-                let files = record.paths().take(EFFECTS_MAX).map(str::to_owned);
-                joined(files.collect())
-            });
-            let effects = || joined(call.effects.into_iter().rev().collect());
-            let own = || joined(vec![call.own]);
-            if let Some(subject) = changed.or_else(effects).or_else(own) {
+            let effects = call.effects.into_iter().rev().collect();
+            let subject = subject_of_effects(changed.flatten().as_ref(), effects, call.own);
+            if let Some(subject) = subject {
                 self.values[call.at]["about"] = subject.into();
             }
         }

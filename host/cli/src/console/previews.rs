@@ -260,6 +260,7 @@ mod tests {
         assert!((2..=RUNNING_MAX + 2).contains(most), "{counts:?}");
         assert_eq!(cache.running.available_permits(), RUNNING_MAX);
     }
+
     #[test]
     fn previews_are_seen_only_by_those_who_name_their_digest() {
         let with_text = |text: &str| with_digest(json!({ "diff": [{ "lines": [text] }] }));

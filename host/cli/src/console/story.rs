@@ -9,9 +9,9 @@ use mimir_core::{RequestId, ToolError};
 use serde_json::{Value, json};
 
 use mimir::setup::HostSetup;
-use mimir::undo::UndoStore;
+use mimir::undo::{UndoRecord, UndoStore};
 
-use super::call_subject::{joined, subject_of_arguments};
+use super::call_subject::{subject_of_arguments, subject_of_effects};
 use super::cluster_story::ClusterLines;
 use super::record_source::RecordSource;
 use super::recorded_calls::{AuditedCall, LONGEST_CALL, is_notable_effect};
@@ -129,8 +129,9 @@ pub fn call_story(setup: &HostSetup, id: &str, chain: Value) -> Result<Value, To
     let session = lines.own[0].text("session");
     let nested: Vec<String> = call.map_or_else(Vec::new, |call| nested_ids(call, &lines.nested));
     let store = UndoStore::for_workspace(&setup.workspace);
-    let undo = store.record_of(id).map(|record| undo_row(&record));
-    let subject = call.and_then(|call| call_subject(call, &lines.own, undo.as_ref()));
+    let changed = store.record_of(id);
+    let undo = changed.as_ref().map(undo_row);
+    let subject = call.and_then(|call| call_subject(call, &lines.own, changed.as_ref()));
     let values: Vec<&Value> = lines.own.iter().map(AuditEntry::value).collect();
     let answers = || lines.own.iter().rev().filter(|entry| is_answer(entry));
     // The line of a console, which says who has answered, and not the line about storing the answer.
@@ -192,27 +193,18 @@ fn is_answer(entry: &AuditEntry) -> bool {
     entry.text("event") == "approval" && !entry.text("answer").is_empty()
 }
 
-/// Returns the page, the file or the command of a call: from its arguments if they are on record, else from its effects
-/// and its changes, else from its own line.
-fn call_subject(call: &AuditEntry, own: &[AuditEntry], undo: Option<&Value>) -> Option<String> {
+/// Returns the page, the file or the command of a call: from its arguments if they are on record, else from its effects.
+fn call_subject(
+    call: &AuditEntry,
+    own: &[AuditEntry],
+    changed: Option<&UndoRecord>,
+) -> Option<String> {
     let named = subject_of_arguments(&call.value()["arguments"]);
-    let changed = || {
-        let files = undo?["files"].as_array()?;
-        joined(
-            files
-                .iter()
-                .filter_map(Value::as_str)
-                .map(str::to_owned)
-                .collect(),
-        )
-    };
-    let effects = || {
+    named.or_else(|| {
         let effects = own.iter().filter(|entry| entry.text("event") == "effect");
-        joined(effects.map(|entry| entry.text("subject")).collect())
-    };
-    // Names the host of a request that was asked about or refused.
-    let recorded = || joined(vec![call.text("subject")]);
-    named.or_else(changed).or_else(effects).or_else(recorded)
+        let effects = effects.map(|entry| entry.text("subject")).collect();
+        subject_of_effects(changed, effects, call.text("subject"))
+    })
 }
 
 fn not_found(id: &str) -> ToolError {

@@ -8,14 +8,11 @@ use mimir::undo::UndoStore;
 use mimir_core::audit::OutcomeKind;
 use serde_json::{Value, json};
 
-use super::call_subject::joined;
+use super::call_subject::changed_files;
 use super::recorded_calls::AuditedCall;
 
 /// Maximum number of lines of a session that are compared.
 const SESSION_LINES_MAX: usize = 5_000;
-
-/// Maximum number of changed files from which the subject of a call is made.
-const PATHS_MAX: usize = 50;
 
 /// A line about a call that has read content of strangers, or that such content may have led to.
 #[derive(Debug, Clone)]
@@ -152,8 +149,7 @@ impl StrangerTrail {
         // Without the records, only commands and requests are known.
         let records = changes.read_history().unwrap_or_default().records;
         for record in records {
-            let paths = record.paths().take(PATHS_MAX).map(str::to_owned);
-            let subject = joined(paths.collect()).unwrap_or_default();
+            let subject = changed_files(&record).unwrap_or_default();
             self.changed.insert(record.id, subject);
         }
     }

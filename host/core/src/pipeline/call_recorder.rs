@@ -230,14 +230,9 @@ impl CallRecorder {
         } else {
             StopCause::AllStopped
         });
-        let by = text::visible(&notice.by);
-        let because = notice.reason.as_deref().map(text::visible);
-        let because = because.map_or(String::new(), |reason| format!(": {reason}"));
-        let calls = match notice.session {
-            Some(_) => "all calls of this agent",
-            None => "all calls",
-        };
-        let mut detail = format!("{calls} were stopped by {by}{because}");
+        let (by, reason) = notice.shown_origin();
+        let calls = notice.refused_calls();
+        let mut detail = format!("{calls} were stopped by {by}{reason}");
         self.redactor.mask_text(&mut detail);
         self.event.detail = Some(text::prefix(&detail, STOP_DETAIL_MAX).to_owned());
     }

@@ -1,5 +1,5 @@
-//! Stops running calls: all of them, or those of a session, with the kill switch, and those of tools whose grant was revoked, that were removed,
-//! or that a rule denies now.
+//! Stops running calls: all of them, or those of a session, with the kill switch, and those of tools whose grant was
+//! revoked, that were removed, or that a rule denies now.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -70,19 +70,14 @@ fn poll_switch<'a>(
 /// Creates the error of a call that the switch has stopped. `may_have_run` is true if its tool had started, and may have
 /// changed something.
 pub(super) fn stopped_error(notice: &StopNotice, may_have_run: bool) -> ToolError {
-    let by = crate::text::visible(&notice.by);
-    let reason = notice.reason.as_deref().map(crate::text::visible);
-    let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
+    let (by, reason) = notice.shown_origin();
     let (message, details) = if may_have_run {
         (
             format!("the call was stopped by {by}, and may have taken effect{reason}"),
             json!({"stoppedBy": by, "mayHaveRun": true}),
         )
     } else {
-        let calls = match notice.session {
-            Some(_) => "all calls of this agent",
-            None => "all calls",
-        };
+        let calls = notice.refused_calls();
         (
             format!("{calls} are stopped by {by}{reason}"),
             json!({"stoppedBy": by}),
