@@ -270,8 +270,14 @@ pub(crate) enum ControlMessage {
         /// Stream sequence of the last line of the worker before it got the call.
         recorded: u64,
     },
-    /// Asks whether the call runs: the worker answers to its reply subject.
-    Probe { call: String },
+    /// Asks whether the call runs: the worker answers to its reply subject. It also repeats its open questions, except
+    /// those in `asked`: either the question or the answer was lost with a connection.
+    Probe {
+        call: String,
+        /// The questions that the client has not answered yet. Servers of earlier versions do not name them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        asked: Option<Vec<u64>>,
+    },
     /// The client's answer to a question.
     Answer {
         call: String,

@@ -388,7 +388,7 @@ impl WorkerParts {
                 Some(active) => active.cancel(),
                 None => self.calls.lock().ended.refuse(&call),
             },
-            ControlMessage::Probe { call } => self.probe(call),
+            ControlMessage::Probe { call, asked } => self.probe(call, asked.as_deref()),
             ControlMessage::Keep {
                 call,
                 order,
@@ -427,8 +427,9 @@ impl WorkerParts {
         }
     }
 
-    /// Answers whether a call runs. From then on, a call that was never received is refused.
-    fn probe(&self, call: String) {
+    /// Answers whether a call runs, with its open questions that are not in `asked`. From then on, a call that was never
+    /// received is refused.
+    fn probe(&self, call: String, asked: Option<&[u64]>) {
         if !names::is_call_reply(&call) {
             return;
         }
@@ -437,8 +438,14 @@ impl WorkerParts {
             return;
         }
         let mut table = self.calls.lock();
-        let answer = if table.running.contains_key(&call) {
-            self.encode(&[WorkerFrame::Running])
+        let answer = if let Some(active) = table.running.get(&call) {
+            let mut frames = vec![WorkerFrame::Running];
+            frames.extend(
+                asked
+                    .into_iter()
+                    .flat_map(|asked| active.answers.questions_except(asked)),
+            );
+            self.encode(&frames)
         } else if let Some(ended) = table.ended.get(&call).cloned() {
             ended.frames(self.max_payload())
         } else {

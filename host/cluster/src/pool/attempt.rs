@@ -1,6 +1,7 @@
 //! A call at one worker, from the first message to the last frame.
 
 use std::collections::HashMap;
+use std::future::ready;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -79,14 +80,43 @@ struct OpenQuestions<'a> {
     call: &'a Call,
     subject: String,
     answers: FuturesUnordered<BoxFuture<'a, Option<ControlMessage>>>,
-    approvals: HashMap<u64, AbortHandle>,
+    approvals: HashMap<u64, ClientQuestion>,
+}
+
+/// A question of the worker.
+enum ClientQuestion {
+    /// The client's person is asked. The handle withdraws the question.
+    Asked(AbortHandle),
+    /// The answer was sent. The worker repeats the question if it has not arrived.
+    Answered(ApprovalAnswer),
 }
 
 impl<'a> OpenQuestions<'a> {
-    /// Asks the client's person.
+    fn new(call: &'a Call, subject: String) -> Self {
+        Self {
+            call,
+            subject,
+            answers: FuturesUnordered::new(),
+            approvals: HashMap::new(),
+        }
+    }
+
+    /// Asks the client's person, once for each question. A repeated question gets the same answer.
     fn ask(&mut self, id: u64, card: Box<mimir_core::Card>) {
+        match self.approvals.get(&id) {
+            None => {}
+            Some(ClientQuestion::Asked(_)) => return,
+            Some(ClientQuestion::Answered(answer)) => {
+                let answer = ControlMessage::Answer {
+                    call: self.subject.clone(),
+                    id,
+                    answer: answer.clone(),
+                };
+                return self.answers.push(ready(Some(answer)).boxed());
+            }
+        }
         let (handle, registration) = AbortHandle::new_pair();
-        self.approvals.insert(id, handle);
+        self.approvals.insert(id, ClientQuestion::Asked(handle));
         let approver = self.call.observer.approver();
         let subject = self.subject.clone();
         let answer = async move {
@@ -108,9 +138,25 @@ impl<'a> OpenQuestions<'a> {
 
     /// Withdraws a question.
     fn withdraw(&mut self, id: u64) {
-        if let Some(handle) = self.approvals.remove(&id) {
+        if let Some(ClientQuestion::Asked(handle)) = self.approvals.remove(&id) {
             handle.abort();
         }
+    }
+
+    /// Keeps an answer, in case it does not arrive.
+    fn keep_answer(&mut self, message: &ControlMessage) {
+        if let ControlMessage::Answer { id, answer, .. } = message
+            && let Some(question) = self.approvals.get_mut(id)
+        {
+            *question = ClientQuestion::Answered(answer.clone());
+        }
+    }
+
+    /// Returns the questions that are not answered yet.
+    fn asked(&self) -> Vec<u64> {
+        let asked = self.approvals.iter();
+        let asked = asked.filter(|(_, question)| matches!(question, ClientQuestion::Asked(_)));
+        asked.map(|(id, _)| *id).collect()
     }
 
     /// Forwards requests of an upstream server to the client.
@@ -195,12 +241,7 @@ impl PoolParts {
         control: String,
         mut order: WorkerOrder<'_>,
     ) -> AttemptEnd {
-        let mut questions = OpenQuestions {
-            call,
-            subject: replies.subject.clone(),
-            answers: FuturesUnordered::new(),
-            approvals: HashMap::new(),
-        };
+        let mut questions = OpenQuestions::new(call, replies.subject.clone());
         let nodes = self.node.nodes();
         let mut joiner = PartJoiner::default();
         let mut next_probe = Instant::now() + FIRST_FRAME_TIMEOUT;
@@ -240,6 +281,7 @@ impl PoolParts {
                 }
                 Some(answer) = questions.answers.next(), if !questions.answers.is_empty() => {
                     if let Some(answer) = answer {
+                        questions.keep_answer(&answer);
                         self.send(control.clone(), &answer).await;
                     }
                 }
@@ -258,8 +300,11 @@ impl PoolParts {
                         return AttemptEnd::Hung;
                     }
                     (probes, next_probe) = (probes + 1, Instant::now() + PROBE_INTERVAL);
-                    let call = replies.subject.clone();
-                    self.send(control.clone(), &ControlMessage::Probe { call }).await;
+                    let probe = ControlMessage::Probe {
+                        call: replies.subject.clone(),
+                        asked: Some(questions.asked()),
+                    };
+                    self.send(control.clone(), &probe).await;
                 }
             }
         }
@@ -306,4 +351,71 @@ fn apply_frame(
         WorkerFrame::NotRunning => return Some(AttemptEnd::NotRun),
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::SystemTime;
+
+    use mimir_core::call::{CallObserver, CallProgress, LogLine};
+    use mimir_core::{Approver, CallContext, Card};
+    use serde_json::json;
+
+    use super::*;
+
+    /// A person who answers at once.
+    #[derive(Default)]
+    struct QuickPerson(AtomicU32);
+
+    impl CallObserver for QuickPerson {
+        fn progress(&self, _: CallProgress) {}
+
+        fn log(&self, _: LogLine) {}
+
+        fn approver(&self) -> Option<&dyn Approver> {
+            Some(self)
+        }
+    }
+
+    impl Approver for QuickPerson {
+        fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Box::pin(ready(ApprovalAnswer::Once))
+        }
+    }
+
+    fn card() -> Box<Card> {
+        let card = json!({
+            "fingerprint": "00", "tool": "ask", "source": "built-in", "location": "built-in", "digest": "00",
+            "arguments": "{}", "summary": "asks", "risk": "low", "risks": [], "grants": [], "reasons": [],
+            "editable": false,
+        });
+        serde_json::from_value(card).unwrap()
+    }
+
+    #[tokio::test]
+    async fn repeated_question_is_asked_once_and_its_answer_sent_again() {
+        let person = Arc::new(QuickPerson::default());
+        let context = CallContext::new_session(SystemTime::now());
+        let mut call = Call::new("ask", json!({}), context);
+        call.observer = Arc::clone(&person) as Arc<_>;
+        let mut questions = OpenQuestions::new(&call, "reply".to_owned());
+        questions.ask(3, card());
+        questions.ask(3, card());
+        assert_eq!(questions.asked(), [3]);
+        for _ in 0..2 {
+            let message = questions.answers.next().await.unwrap().unwrap();
+            questions.keep_answer(&message);
+            let ControlMessage::Answer { id, answer, .. } = message else {
+                panic!("another message");
+            };
+            assert_eq!((id, answer), (3, ApprovalAnswer::Once));
+            assert!(questions.asked().is_empty() && questions.answers.is_empty());
+            // The answer was lost.
+            questions.ask(3, card());
+        }
+        assert_eq!(person.0.load(Ordering::Relaxed), 1);
+    }
 }

@@ -56,11 +56,17 @@ impl CallSlot {
 /// The answers of a client to requests of an upstream server.
 type UpstreamAnswers = Result<Vec<Value>, ToolError>;
 
+/// A question to a person that is not answered yet.
+struct OpenQuestion {
+    asker: oneshot::Sender<ApprovalAnswer>,
+    card: Box<Card>,
+}
+
 /// Answers that the client of a call still has to give.
 #[derive(Default)]
 pub(super) struct PendingAnswers {
     next: AtomicU64,
-    approvals: Mutex<HashMap<u64, oneshot::Sender<ApprovalAnswer>>>,
+    approvals: Mutex<HashMap<u64, OpenQuestion>>,
     upstream: Mutex<HashMap<u64, oneshot::Sender<UpstreamAnswers>>>,
     /// True if no answer can arrive any more.
     is_closed: AtomicBool,
@@ -69,9 +75,20 @@ pub(super) struct PendingAnswers {
 impl PendingAnswers {
     /// Passes an answer to the question with this id, if it is still open.
     pub(super) fn answer(&self, id: u64, answer: ApprovalAnswer) {
-        if let Some(asker) = self.approvals.lock().remove(&id) {
-            let _ = asker.send(answer);
+        if let Some(question) = self.approvals.lock().remove(&id) {
+            let _ = question.asker.send(answer);
         }
+    }
+
+    /// Returns the open questions that are not in `asked`, to be sent again.
+    pub(super) fn questions_except(&self, asked: &[u64]) -> Vec<WorkerFrame> {
+        let open = self.approvals.lock();
+        let missing = open.iter().filter(|(id, _)| !asked.contains(id));
+        let frames = missing.map(|(id, question)| WorkerFrame::Question {
+            id: *id,
+            card: question.card.clone(),
+        });
+        frames.collect()
     }
 
     /// Ends all questions without an answer, also later ones: the server of the client is lost.
@@ -82,19 +99,15 @@ impl PendingAnswers {
     }
 
     /// Opens a question, unless no answer can arrive any more.
-    fn open<T>(
-        &self,
-        table: &Mutex<HashMap<u64, oneshot::Sender<T>>>,
-    ) -> Option<(u64, oneshot::Receiver<T>)> {
+    fn open<T>(&self, table: &Mutex<HashMap<u64, T>>, question: T) -> Option<u64> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let (sender, receiver) = oneshot::channel();
         let mut open = table.lock();
         // Under the lock: a question is either refused here or ended by `close`.
         if self.is_closed.load(Ordering::SeqCst) {
             return None;
         }
-        open.insert(id, sender);
-        Some((id, receiver))
+        open.insert(id, question);
+        Some(id)
     }
 
     /// Passes answers to the upstream requests with this id.
@@ -252,14 +265,17 @@ impl Approver for RemoteClientApprover {
             let unattended = || ApprovalAnswer::Unattended {
                 remedy: NO_ANSWER.to_owned(),
             };
-            let Some((id, receiver)) = self.answers.open(&self.answers.approvals) else {
+            let card = Box::new(card.clone());
+            let (asker, receiver) = oneshot::channel();
+            let question = OpenQuestion {
+                asker,
+                card: card.clone(),
+            };
+            let Some(id) = self.answers.open(&self.answers.approvals, question) else {
                 return unattended();
             };
             let open = ForwardedQuestion { id, approver: self };
-            self.frames.send(WorkerFrame::Question {
-                id,
-                card: Box::new(card.clone()),
-            });
+            self.frames.send(WorkerFrame::Question { id, card });
             let answer = self.slot.wait_outside(receiver).await;
             drop(open);
             answer.unwrap_or_else(|_| unattended())
@@ -289,7 +305,8 @@ impl UpstreamRequestHandler for ClientRequests {
     ) -> BoxFuture<'_, Result<Vec<Value>, ToolError>> {
         Box::pin(async move {
             let client_left = || Err(ToolError::unavailable("the client has left"));
-            let Some((id, receiver)) = self.answers.open(&self.answers.upstream) else {
+            let (asker, receiver) = oneshot::channel();
+            let Some(id) = self.answers.open(&self.answers.upstream, asker) else {
                 return client_left();
             };
             let requests = requests.into_iter().map(Into::into).collect();

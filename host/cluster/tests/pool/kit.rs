@@ -194,7 +194,7 @@ pub async fn read_audit(server: &NatsServer) -> Vec<Value> {
 /// An observer that records all reports, and whose person answers through [`Self::answer`].
 pub struct TestObserver {
     pub reports: Mutex<Vec<String>>,
-    asked: watch::Sender<bool>,
+    asked: watch::Sender<u32>,
     answer: watch::Sender<Option<ApprovalAnswer>>,
 }
 
@@ -202,7 +202,7 @@ impl Default for TestObserver {
     fn default() -> Self {
         Self {
             reports: Mutex::default(),
-            asked: watch::Sender::new(false),
+            asked: watch::Sender::new(0),
             answer: watch::Sender::new(None),
         }
     }
@@ -212,9 +212,14 @@ impl TestObserver {
     pub async fn wait_until_asked(&self) {
         self.asked
             .subscribe()
-            .wait_for(|asked| *asked)
+            .wait_for(|asked| *asked > 0)
             .await
             .unwrap();
+    }
+
+    /// Returns the number of questions so far.
+    pub fn asked(&self) -> u32 {
+        *self.asked.borrow()
     }
 
     pub fn answer(&self, answer: ApprovalAnswer) {
@@ -247,7 +252,7 @@ impl Approver for TestObserver {
     fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             assert_eq!(card.tool, "ask");
-            self.asked.send_replace(true);
+            self.asked.send_modify(|asked| *asked += 1);
             let mut answers = self.answer.subscribe();
             let answer = answers.wait_for(Option::is_some).await.unwrap();
             answer.clone().unwrap()

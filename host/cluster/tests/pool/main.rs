@@ -25,6 +25,7 @@ mod link_proxy;
 #[expect(dead_code, reason = "other tests stop and start the server")]
 mod nats_server;
 mod outages;
+mod repeated_questions;
 
 use kit::{Front, TestObserver, Worker, call, read_audit};
 use nats_server::NatsServer;
