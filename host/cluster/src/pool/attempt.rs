@@ -80,11 +80,11 @@ struct OpenQuestions<'a> {
     call: &'a Call,
     subject: String,
     answers: FuturesUnordered<BoxFuture<'a, Option<ControlMessage>>>,
-    approvals: HashMap<u64, ClientQuestion>,
+    approvals: HashMap<u64, AnswerProgress>,
 }
 
-/// A question of the worker.
-enum ClientQuestion {
+/// Progress of a question of the worker at the client.
+enum AnswerProgress {
     /// The client's person is asked. The handle withdraws the question.
     Asked(AbortHandle),
     /// The answer was sent. The worker repeats the question if it has not arrived.
@@ -105,8 +105,8 @@ impl<'a> OpenQuestions<'a> {
     fn ask(&mut self, id: u64, card: Box<mimir_core::Card>) {
         match self.approvals.get(&id) {
             None => {}
-            Some(ClientQuestion::Asked(_)) => return,
-            Some(ClientQuestion::Answered(answer)) => {
+            Some(AnswerProgress::Asked(_)) => return,
+            Some(AnswerProgress::Answered(answer)) => {
                 let answer = ControlMessage::Answer {
                     call: self.subject.clone(),
                     id,
@@ -116,7 +116,7 @@ impl<'a> OpenQuestions<'a> {
             }
         }
         let (handle, registration) = AbortHandle::new_pair();
-        self.approvals.insert(id, ClientQuestion::Asked(handle));
+        self.approvals.insert(id, AnswerProgress::Asked(handle));
         let approver = self.call.observer.approver();
         let subject = self.subject.clone();
         let answer = async move {
@@ -138,7 +138,7 @@ impl<'a> OpenQuestions<'a> {
 
     /// Withdraws a question.
     fn withdraw(&mut self, id: u64) {
-        if let Some(ClientQuestion::Asked(handle)) = self.approvals.remove(&id) {
+        if let Some(AnswerProgress::Asked(handle)) = self.approvals.remove(&id) {
             handle.abort();
         }
     }
@@ -148,14 +148,14 @@ impl<'a> OpenQuestions<'a> {
         if let ControlMessage::Answer { id, answer, .. } = message
             && let Some(question) = self.approvals.get_mut(id)
         {
-            *question = ClientQuestion::Answered(answer.clone());
+            *question = AnswerProgress::Answered(answer.clone());
         }
     }
 
     /// Returns the questions that are not answered yet.
     fn asked(&self) -> Vec<u64> {
         let asked = self.approvals.iter();
-        let asked = asked.filter(|(_, question)| matches!(question, ClientQuestion::Asked(_)));
+        let asked = asked.filter(|(_, question)| matches!(question, AnswerProgress::Asked(_)));
         asked.map(|(id, _)| *id).collect()
     }
 

@@ -57,7 +57,7 @@ impl CallSlot {
 type UpstreamAnswers = Result<Vec<Value>, ToolError>;
 
 /// A question to a person that is not answered yet.
-struct OpenQuestion {
+struct UnansweredQuestion {
     asker: oneshot::Sender<ApprovalAnswer>,
     card: Box<Card>,
 }
@@ -66,7 +66,7 @@ struct OpenQuestion {
 #[derive(Default)]
 pub(super) struct PendingAnswers {
     next: AtomicU64,
-    approvals: Mutex<HashMap<u64, OpenQuestion>>,
+    approvals: Mutex<HashMap<u64, UnansweredQuestion>>,
     upstream: Mutex<HashMap<u64, oneshot::Sender<UpstreamAnswers>>>,
     /// True if no answer can arrive any more.
     is_closed: AtomicBool,
@@ -267,7 +267,7 @@ impl Approver for RemoteClientApprover {
             };
             let card = Box::new(card.clone());
             let (asker, receiver) = oneshot::channel();
-            let question = OpenQuestion {
+            let question = UnansweredQuestion {
                 asker,
                 card: card.clone(),
             };
