@@ -87,7 +87,25 @@ impl InterruptListener {
     }
 }
 
-/// Waits for Ctrl-C, SIGTERM or SIGHUP, and returns the reason to exit with.
-pub async fn wait_for_interrupt() -> ExitReason {
-    InterruptListener::install().wait().await
+/// Installs the listener at once, and returns a future that waits for Ctrl-C, SIGTERM or SIGHUP. Its output is the reason to
+/// exit with.
+///
+/// An `async fn` would install it only when it is first polled: in a `select!`, that can be after the work has begun.
+pub fn wait_for_interrupt() -> impl Future<Output = ExitReason> {
+    let mut listener = InterruptListener::install();
+    async move { listener.wait().await }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use rustix::process::{Signal, getpid, kill_process};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn signal_before_the_first_poll_counts() {
+        let interrupt = wait_for_interrupt();
+        kill_process(getpid(), Signal::HUP).unwrap();
+        assert_eq!(interrupt.await, ExitReason::Terminated);
+    }
 }
