@@ -1,5 +1,6 @@
-//! Conventions of the source tree, checked: dependencies between crates, files and their sizes, names and prose.
+//! Conventions of the source tree, checked: dependencies between crates, files and their sizes, names, prose and CI.
 
+mod ci;
 mod core;
 mod matrix;
 mod names;

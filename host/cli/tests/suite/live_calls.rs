@@ -197,7 +197,10 @@ fn top_answers_a_question_and_stops_all_calls() {
     let tmux = open(home.path(), (80, 24), "");
     let params = json!({"name": "delete_file", "arguments": {"path": "notes.md"}});
     let call = agent.send("tools/call", params.clone());
-    tmux.wait_for_text("> ? delete_file");
+    // The call is listed first, and its question and the change that it would make after it.
+    tmux.wait("the question", |screen| {
+        screen.contains("> ? delete_file") && screen.contains("notes.md +0")
+    });
     tmux.keys(&["o"]);
     let card = tmux.wait_for_text("may `delete_file` run?");
     assert!(card.contains("notes.md"), "{card}");
@@ -205,7 +208,7 @@ fn top_answers_a_question_and_stops_all_calls() {
     assert!(home.path().join("notes.md").exists());
     // A card that has just appeared takes no answer.
     tmux.wait("the answer", |screen| {
-        if screen.contains("answered `once`") {
+        if !screen.contains("may `delete_file` run?") {
             return true;
         }
         tmux.keys(&["o"]);
@@ -255,7 +258,7 @@ fn top_stops_an_agent_undoes_its_change_and_starts_again() {
     // The newest call is first: the read, the refused write, and the one that has changed the file.
     tmux.wait_for_text("read_file");
     tmux.keys(&["Home", "Down", "Down", "u"]);
-    tmux.wait_for_text("Undo the changes of `write_file`? y/n");
+    tmux.wait_for_text("Undo the changes of `write_file` to notes.md? y/n");
     tmux.keys(&["y"]);
     tmux.wait_for_text("were undone");
     let notes = fs::read_to_string(home.path().join("notes.md")).unwrap();

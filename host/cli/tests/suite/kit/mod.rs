@@ -75,8 +75,11 @@ pub fn run(home: &Path, args: &[&str]) -> (i32, String, String) {
     (status.code().unwrap(), text(stdout), text(stderr))
 }
 
-/// Replaces the separators of Windows in the paths of mimir's own files, also in JSON.
+/// Replaces the separators of Windows in the paths of mimir's own files, also in JSON. Elsewhere, a backslash escapes.
 fn with_slashes(mut text: &str) -> String {
+    if !cfg!(windows) {
+        return text.to_owned();
+    }
     let is_in_path = |c: char| c.is_ascii_alphanumeric() || matches!(c, '\\' | '.' | '_' | '-');
     let mut plain = String::with_capacity(text.len());
     while let Some(at) = text.find(".mimir\\") {
