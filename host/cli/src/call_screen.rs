@@ -68,13 +68,8 @@ pub async fn run(globals: &GlobalOptions) -> CommandResult {
     };
     // Output to stderr would corrupt the screen, so it is held back until the screen is closed.
     let held = stderr_queue::hold_output();
-    let mut stop = std::pin::pin!(wait_for_interrupt());
-    // The first poll installs the signal handlers. A signal before that would leave the terminal in full-screen mode.
-    tokio::select! {
-        biased;
-        exit = &mut stop => return Ok(exit),
-        () = std::future::ready(()) => {}
-    }
+    // Installs the signal handlers: a signal before that would leave the terminal in full-screen mode.
+    let stop = std::pin::pin!(wait_for_interrupt());
     let mut screen = BrowserScreen::open()?;
     let ended = session.run(&mut screen, watch, stop).await;
     drop(screen);
