@@ -266,7 +266,7 @@ impl LiveSetup {
                     self.described
                         .send_if_modified(|described| !std::mem::replace(described, true));
                 }
-                following.mark_read();
+                following.mark_applied();
             }
         }
     }

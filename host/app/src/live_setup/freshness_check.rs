@@ -1,5 +1,5 @@
 //! The check that makes changes of settings and grants take effect at once: before each call, the files are compared
-//! with their last read state. If they differ, the call waits until they have been read.
+//! with the state that is in force. If they differ, the call waits until they have been read and applied.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use crate::settings::WatchedFiles;
 /// later call.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Compares the watched files with their last read state, and wakes the loop that reads them.
+/// Compares the watched files with the state in force, and wakes the loop that reads them.
 pub struct FreshnessCheck {
     files: Arc<WatchedFiles>,
     requested: Notify,
@@ -62,8 +62,9 @@ impl FreshnessCheck {
 }
 
 impl ReloadFollower<'_> {
-    /// Resumes the calls that waited for the files to be read.
-    pub fn mark_read(&self) {
+    /// Resumes the calls that waited for what the loop has read and applied.
+    pub fn mark_applied(&self) {
+        self.0.files.mark_applied();
         self.0.read_count.send_modify(|count| *count += 1);
     }
 }
@@ -71,7 +72,8 @@ impl ReloadFollower<'_> {
 impl Drop for ReloadFollower<'_> {
     fn drop(&mut self) {
         self.0.followers.fetch_sub(1, Ordering::Relaxed);
-        self.mark_read();
+        // Calls do not wait for a loop that has ended.
+        self.0.read_count.send_modify(|count| *count += 1);
     }
 }
 

@@ -37,16 +37,24 @@ pub struct SettingsWatcher {
     grants: String,
 }
 
-/// Metadata of the watched files at the last read. The check before each call uses it, too.
+/// Metadata of the watched files. The check before each call uses it, too.
 pub struct WatchedFiles {
     paths: RwLock<Vec<PathBuf>>,
+    /// The metadata at the last read.
     seen: Mutex<Vec<Option<ConfigFileStamp>>>,
+    /// The metadata at the last read whose content calls obey. Between the two, files have been read but not applied.
+    applied: Mutex<Vec<Option<ConfigFileStamp>>>,
 }
 
 impl WatchedFiles {
-    /// Returns true if the metadata of a file differs from the last read. Costs one `stat` per file.
+    /// Returns true if calls do not yet obey the current content of a file. Costs one `stat` per file.
     pub fn changed(&self) -> bool {
-        self.stamps() != *self.seen()
+        self.stamps() != *self.applied.lock()
+    }
+
+    /// Records that calls obey what was read last.
+    pub fn mark_applied(&self) {
+        self.applied.lock().clone_from(&self.seen());
     }
 
     fn stamps(&self) -> Vec<Option<ConfigFileStamp>> {
@@ -121,6 +129,7 @@ impl SettingsWatcher {
             files: Arc::new(WatchedFiles {
                 paths: RwLock::new(watched_paths(user_dirs, workspace)),
                 seen: Mutex::default(),
+                applied: Mutex::default(),
             }),
             unsettled: None,
             deadline: deadline(settings),
@@ -141,6 +150,7 @@ impl SettingsWatcher {
         self.workspace = workspace.clone();
         *self.files.paths.write() = watched_paths(&self.user_dirs, workspace);
         self.files.seen().clear();
+        self.files.mark_applied();
         self.unsettled = None;
     }
 
@@ -326,6 +336,22 @@ mod tests {
             "a change was reported before the file settled"
         );
         watched.check_for_change()
+    }
+
+    #[test]
+    fn files_count_as_changed_until_their_content_is_applied() {
+        let (_folder, path, mut watched) = watched("policy: {deny: [git]}\n");
+        let files = watched.files();
+        assert!(settled(&mut watched).is_none());
+        assert!(files.changed());
+        files.mark_applied();
+        assert!(!files.changed());
+        std::fs::write(&path, "policy: {deny: [git, exec]}\n").unwrap();
+        assert!(settled(&mut watched).is_some());
+        // A call that comes now must not run with the rules of before.
+        assert!(files.changed());
+        files.mark_applied();
+        assert!(!files.changed());
     }
 
     #[test]
