@@ -20,13 +20,14 @@ export const stories = {
           if (results.at(-1).isError) await new Promise((resolve) => setTimeout(resolve, 20));
         }
       })();
-      const sleeping = agent.call('exec', { command: 'echo begun; sleep 600', timeout: 900 });
+      // Repeats its output: a console drops reports of a flood, and says so.
+      const sleeping = agent.call('exec', { command: 'for n in $(seq 600); do echo begun; sleep 1; done', timeout: 900 });
 
-      const row = page.getByRole('treeitem').filter({ hasText: 'sleep 600' });
+      const row = page.getByRole('treeitem').filter({ hasText: 'seq 600' });
       await page.getByRole('button', { name: /^Active/ }).click();
       await row.click();
       const call = page.getByRole('region', { name: 'Call', exact: true });
-      await call.getByRole('log').getByText('begun').waitFor();
+      await call.getByRole('log').getByText('begun').first().waitFor();
       await call.getByText('runaway').first().waitFor();
       await shot(page, 'story-runaway');
       await call.getByRole('button', { name: 'Cancel call' }).click();
