@@ -266,7 +266,8 @@ impl LiveSetup {
                     self.described
                         .send_if_modified(|described| !std::mem::replace(described, true));
                 }
-                following.mark_applied();
+                self.watcher.mark_applied();
+                following.resume_calls();
             }
         }
     }

@@ -62,9 +62,8 @@ impl FreshnessCheck {
 }
 
 impl ReloadFollower<'_> {
-    /// Resumes the calls that waited for what the loop has read and applied.
-    pub fn mark_applied(&self) {
-        self.0.files.mark_applied();
+    /// Resumes the calls that waited for the files to be read and applied.
+    pub fn resume_calls(&self) {
         self.0.read_count.send_modify(|count| *count += 1);
     }
 }
@@ -72,8 +71,7 @@ impl ReloadFollower<'_> {
 impl Drop for ReloadFollower<'_> {
     fn drop(&mut self) {
         self.0.followers.fetch_sub(1, Ordering::Relaxed);
-        // Calls do not wait for a loop that has ended.
-        self.0.read_count.send_modify(|count| *count += 1);
+        self.resume_calls();
     }
 }
 

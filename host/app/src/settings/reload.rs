@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use jiff::Timestamp;
 use mimir_core::{Policy, ToolError};
 use mimir_registry::OciDigest;
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use parking_lot::{Mutex, RwLock};
 use sha2::{Digest, Sha256};
 
 use crate::approval_store::UserApprovalStore;
@@ -25,6 +25,8 @@ pub struct SettingsWatcher {
     user_dirs: UserDirs,
     workspace: WorkspaceFolder,
     files: Arc<WatchedFiles>,
+    /// Metadata of the files at the last read.
+    seen: Vec<Option<ConfigFileStamp>>,
     /// Metadata of the files at the last check, if it differed from the last read.
     unsettled: Option<Vec<Option<ConfigFileStamp>>>,
     /// The time at which the tools of a team will be refused, because its bundle is too old.
@@ -40,9 +42,7 @@ pub struct SettingsWatcher {
 /// Metadata of the watched files. The check before each call uses it, too.
 pub struct WatchedFiles {
     paths: RwLock<Vec<PathBuf>>,
-    /// The metadata at the last read.
-    seen: Mutex<Vec<Option<ConfigFileStamp>>>,
-    /// The metadata at the last read whose content calls obey. Between the two, files have been read but not applied.
+    /// The metadata of the content that calls obey. Files that have been read are not applied yet.
     applied: Mutex<Vec<Option<ConfigFileStamp>>>,
 }
 
@@ -52,21 +52,12 @@ impl WatchedFiles {
         self.stamps() != *self.applied.lock()
     }
 
-    /// Records that calls obey what was read last.
-    pub fn mark_applied(&self) {
-        self.applied.lock().clone_from(&self.seen());
-    }
-
     fn stamps(&self) -> Vec<Option<ConfigFileStamp>> {
         let paths = self.paths.read();
         paths
             .iter()
             .map(|path| ConfigFileStamp::of_file(path))
             .collect()
-    }
-
-    fn seen(&self) -> MutexGuard<'_, Vec<Option<ConfigFileStamp>>> {
-        self.seen.lock()
     }
 }
 
@@ -125,12 +116,12 @@ impl SettingsWatcher {
         let mut watched = Self {
             user_dirs: user_dirs.clone(),
             workspace: workspace.clone(),
-            // Empty, so that the files count as changed: `settings` may be slightly out of date.
             files: Arc::new(WatchedFiles {
                 paths: RwLock::new(watched_paths(user_dirs, workspace)),
-                seen: Mutex::default(),
                 applied: Mutex::default(),
             }),
+            // Empty, so that the files count as changed: `settings` may be slightly out of date.
+            seen: Vec::new(),
             unsettled: None,
             deadline: deadline(settings),
             was_recent: false,
@@ -149,8 +140,8 @@ impl SettingsWatcher {
     pub(crate) fn follow_workspace(&mut self, workspace: &WorkspaceFolder) {
         self.workspace = workspace.clone();
         *self.files.paths.write() = watched_paths(&self.user_dirs, workspace);
-        self.files.seen().clear();
-        self.files.mark_applied();
+        self.seen.clear();
+        self.mark_applied();
         self.unsettled = None;
     }
 
@@ -158,7 +149,7 @@ impl SettingsWatcher {
     /// is incomplete, and an incomplete policy denies less.
     pub fn check_for_change(&mut self) -> Option<SettingsChange> {
         let now = self.files.stamps();
-        if now == *self.files.seen() {
+        if now == self.seen {
             self.unsettled = None;
             // The files that a team's layer needs, such as keys, are not watched.
             let is_halted = self.content.in_force.is_none();
@@ -170,7 +161,7 @@ impl SettingsWatcher {
             return None;
         }
         self.was_recent = now.iter().flatten().any(ConfigFileStamp::is_recent);
-        *self.files.seen() = now;
+        self.seen = now;
         self.unsettled = None;
         self.read()
     }
@@ -178,6 +169,11 @@ impl SettingsWatcher {
     fn is_past_deadline(&self) -> bool {
         let deadline = self.deadline;
         deadline.is_some_and(|deadline| Timestamp::now() >= deadline)
+    }
+
+    /// Records that calls obey what was read last.
+    pub fn mark_applied(&self) {
+        self.files.applied.lock().clone_from(&self.seen);
     }
 
     /// Returns the watched files.
@@ -344,13 +340,13 @@ mod tests {
         let files = watched.files();
         assert!(settled(&mut watched).is_none());
         assert!(files.changed());
-        files.mark_applied();
+        watched.mark_applied();
         assert!(!files.changed());
         std::fs::write(&path, "policy: {deny: [git, exec]}\n").unwrap();
         assert!(settled(&mut watched).is_some());
         // A call that comes now must not run with the rules of before.
         assert!(files.changed());
-        files.mark_applied();
+        watched.mark_applied();
         assert!(!files.changed());
     }
 
@@ -410,7 +406,7 @@ mod tests {
         assert!(settled(&mut watched).is_none());
         std::fs::write(&path, "policy: {deny: [abc]}\n").unwrap();
         // Simulates a file system whose metadata does not change.
-        *watched.files.seen() = watched.files.stamps();
+        watched.seen = watched.files.stamps();
         assert!(watched.check_for_change().is_some());
     }
 
