@@ -440,11 +440,9 @@ impl WorkerParts {
         let mut table = self.calls.lock();
         let answer = if let Some(active) = table.running.get(&call) {
             let mut frames = vec![WorkerFrame::Running];
-            frames.extend(
-                asked
-                    .into_iter()
-                    .flat_map(|asked| active.answers.questions_except(asked)),
-            );
+            if let Some(asked) = asked {
+                frames.extend(active.answers.questions_except(asked));
+            }
             self.encode(&frames)
         } else if let Some(ended) = table.ended.get(&call).cloned() {
             ended.frames(self.max_payload())

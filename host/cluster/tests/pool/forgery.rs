@@ -1,13 +1,10 @@
 //! Messages that a process forges which may not send them.
 
-use std::sync::Arc;
-
 use futures::StreamExt as _;
 use mimir_core::ApprovalAnswer;
-use mimir_core::remote_pipeline::RemotePipeline as _;
 use serde_json::{Value, json};
 
-use crate::kit::{Front, TestObserver, Worker, call};
+use crate::kit::{AskingCall, Front, Worker};
 use crate::nats_server::NatsServer;
 
 /// The key of a worker may store questions, read them as a stream, and receive the calls of all workers.
@@ -18,17 +15,7 @@ async fn answers_from_a_stream_do_not_reach_the_question_of_a_worker() {
     let worker = Worker::start(&server, 4).await;
     let front = Front::start(&server).await;
     let client = async_nats::connect(server.url()).await.unwrap();
-    let mut calls = client.subscribe("mimir.worker.*.call").await.unwrap();
-    client.flush().await.unwrap();
-    let observer = Arc::new(TestObserver::default());
-    let mut asking = call("ask", json!({}));
-    asking.observer = Arc::clone(&observer) as Arc<_>;
-    let asking = tokio::spawn({
-        let pool = front.pool.clone();
-        async move { pool.call(asking, None).await }
-    });
-    observer.wait_until_asked().await;
-    let call = calls.next().await.unwrap().reply.unwrap();
+    let (asking, call) = AskingCall::begin_observed(&front, &client).await;
     let jetstream = async_nats::jetstream::new(client.clone());
     let config = async_nats::jetstream::stream::Config {
         name: "FORGED".to_owned(),
@@ -63,7 +50,6 @@ async fn answers_from_a_stream_do_not_reach_the_question_of_a_worker() {
     tokio::time::timeout(crate::PATIENCE, tools.next())
         .await
         .unwrap();
-    observer.answer(ApprovalAnswer::No);
-    let outcome = asking.await.unwrap().unwrap();
+    let outcome = asking.answer(ApprovalAnswer::No).await;
     assert_eq!(outcome.text(), ApprovalAnswer::No.as_str());
 }

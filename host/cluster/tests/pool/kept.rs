@@ -1,6 +1,5 @@
 //! Calls of a pool that become background calls: their worker ends them also when their server is lost.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 
 use crate::jobs::{OWNER, outcome, wait_for};
-use crate::kit::{Front, TestObserver, Worker, call, eventually, read_audit};
+use crate::kit::{AskingCall, Front, Worker, call, eventually, read_audit};
 use crate::nats_server::NatsServer;
 
 /// Id of the background call.
@@ -181,12 +180,9 @@ async fn question_of_a_kept_call_without_its_server_has_no_answer() {
     let server = NatsServer::start();
     let worker = Worker::start(&server, 2).await;
     let (front, other) = (Front::start(&server).await, Front::start(&server).await);
-    let observer = Arc::new(TestObserver::default());
-    let mut asking = call("ask", json!({}));
-    asking.observer = Arc::clone(&observer) as Arc<_>;
-    let (request_id, pool) = (asking.context.request_id.clone(), front.pool.clone());
-    let task = tokio::spawn(async move { pool.call(asking, None).await });
-    observer.wait_until_asked().await;
+    let AskingCall {
+        request_id, task, ..
+    } = AskingCall::begin(&front).await;
     let call = RunningCall { request_id, task };
     call.keep(&front.jobs()).await.unwrap();
     call.lose(front).await;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
+use futures::StreamExt as _;
 use mimir_cluster::{
     CallRunner, CallWorker, ClusterAuditSink, ClusterConnection, ClusterJobs, ClusterNode,
     ConnectionOptions, JobRunner, NodeDescription, NodeRole, NodeWorkspace, PoolOptions,
@@ -14,13 +15,15 @@ use mimir_core::backend::BoxFuture;
 use mimir_core::call::{CallObserver, CallProgress, LogLevel, LogLine};
 use mimir_core::command::CommandStream;
 use mimir_core::config::AuditSettings;
+use mimir_core::remote_pipeline::RemotePipeline as _;
 use mimir_core::wire::OutcomeMessage;
 use mimir_core::{
-    ApprovalAnswer, Approver, Call, CallContext, Card, Outcome, ToolError, ToolErrorCode,
+    ApprovalAnswer, Approver, Call, CallContext, Card, Outcome, RequestId, ToolError, ToolErrorCode,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::nats_server::NatsServer;
 
@@ -173,6 +176,46 @@ impl Front {
     pub fn jobs(&self) -> ClusterJobs {
         let connection = self.connection.clone();
         ClusterJobs::new(connection, self.node.clone(), "main").with_pool(self.pool.clone())
+    }
+}
+
+/// A call of the tool `ask`, whose question is open.
+pub struct AskingCall {
+    pub observer: Arc<TestObserver>,
+    pub request_id: RequestId,
+    pub task: JoinHandle<Result<Outcome, ToolError>>,
+}
+
+impl AskingCall {
+    /// Calls the tool, and waits for its question.
+    pub async fn begin(front: &Front) -> Self {
+        let observer = Arc::new(TestObserver::default());
+        let mut call = call("ask", json!({}));
+        call.observer = Arc::clone(&observer) as Arc<_>;
+        let (request_id, pool) = (call.context.request_id.clone(), front.pool.clone());
+        let task = tokio::spawn(async move { pool.call(call, None).await });
+        observer.wait_until_asked().await;
+        Self {
+            observer,
+            request_id,
+            task,
+        }
+    }
+
+    /// Calls the tool like [`Self::begin`]. Also returns the subject for the frames of the worker, which `client` reads from
+    /// the messages to all workers.
+    pub async fn begin_observed(front: &Front, client: &async_nats::Client) -> (Self, String) {
+        let mut calls = client.subscribe("mimir.worker.*.call").await.unwrap();
+        client.flush().await.unwrap();
+        let asking = Self::begin(front).await;
+        let reply = calls.next().await.unwrap().reply.unwrap();
+        (asking, reply.to_string())
+    }
+
+    /// Gives the answer of the person, and returns the outcome.
+    pub async fn answer(self, answer: ApprovalAnswer) -> Outcome {
+        self.observer.answer(answer);
+        self.task.await.unwrap().unwrap()
     }
 }
 

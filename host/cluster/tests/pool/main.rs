@@ -27,7 +27,7 @@ mod nats_server;
 mod outages;
 mod repeated_questions;
 
-use kit::{Front, TestObserver, Worker, call, read_audit};
+use kit::{AskingCall, Front, TestObserver, Worker, call, read_audit};
 use nats_server::NatsServer;
 
 /// Time limit of conditions that hold within seconds.
@@ -84,14 +84,7 @@ async fn question_is_answered_by_the_client_and_frees_the_slot_meanwhile() {
     let server = NatsServer::start();
     let worker = Worker::start(&server, 1).await;
     let front = Front::start(&server).await;
-    let observer = Arc::new(TestObserver::default());
-    let mut asking = call("ask", json!({}));
-    asking.observer = Arc::clone(&observer) as Arc<_>;
-    let asking = tokio::spawn({
-        let pool = front.pool.clone();
-        async move { pool.call(asking, None).await }
-    });
-    observer.wait_until_asked().await;
+    let asking = AskingCall::begin(&front).await;
     // The only slot is free.
     let outcome = front
         .pool
@@ -99,8 +92,7 @@ async fn question_is_answered_by_the_client_and_frees_the_slot_meanwhile() {
         .await
         .unwrap();
     assert_eq!(outcome.text(), "meanwhile");
-    observer.answer(ApprovalAnswer::Once);
-    let outcome = asking.await.unwrap().unwrap();
+    let outcome = asking.answer(ApprovalAnswer::Once).await;
     assert_eq!(outcome.text(), "once");
     // A client without a person.
     let outcome = front.pool.call(call("ask", json!({})), None).await.unwrap();

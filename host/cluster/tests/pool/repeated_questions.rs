@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use mimir_core::ApprovalAnswer;
-use mimir_core::remote_pipeline::RemotePipeline as _;
 use serde_json::{Value, json};
 
-use crate::kit::{Front, TestObserver, Worker, call};
+use crate::kit::{AskingCall, Front, Worker};
 use crate::nats_server::NatsServer;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -17,17 +16,7 @@ async fn question_that_its_server_has_not_received_is_repeated() {
     let worker = Worker::start(&server, 4).await;
     let front = Front::start(&server).await;
     let client = async_nats::connect(server.url()).await.unwrap();
-    let mut calls = client.subscribe("mimir.worker.*.call").await.unwrap();
-    client.flush().await.unwrap();
-    let observer = Arc::new(TestObserver::default());
-    let mut asking = call("ask", json!({}));
-    asking.observer = Arc::clone(&observer) as Arc<_>;
-    let asking = tokio::spawn({
-        let pool = front.pool.clone();
-        async move { pool.call(asking, None).await }
-    });
-    observer.wait_until_asked().await;
-    let reply = calls.next().await.unwrap().reply.unwrap();
+    let (asking, reply) = AskingCall::begin_observed(&front, &client).await;
     let mut frames = client.subscribe(reply.clone()).await.unwrap();
     client.flush().await.unwrap();
     let control = format!("mimir.worker.{}.control", worker.node.id());
@@ -51,8 +40,8 @@ async fn question_that_its_server_has_not_received_is_repeated() {
         let repeated = answer.get(1).map(|frame| frame["question"]["id"].clone());
         assert_eq!(repeated, expected.map(Value::from), "{asked:?}");
     }
-    observer.answer(ApprovalAnswer::Once);
-    let outcome = asking.await.unwrap().unwrap();
+    let observer = Arc::clone(&asking.observer);
+    let outcome = asking.answer(ApprovalAnswer::Once).await;
     assert_eq!(outcome.text(), "once");
     assert_eq!(observer.asked(), 1, "a repeated question is the same one");
 }
