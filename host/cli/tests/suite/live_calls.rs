@@ -216,6 +216,8 @@ fn top_answers_a_question_and_stops_all_calls() {
     });
     assert_eq!(agent.response_to(call)["result"]["isError"], false);
     assert!(!home.path().join("notes.md").exists());
+    let (_, out, _) = run(home.path(), &["audit", "show", "--json"]);
+    assert!(out.contains(r#""answer":"once""#), "{out}");
     tmux.keys(&["x", "n"]);
     tmux.wait_for_text("nothing was stopped");
     tmux.keys(&["x", "y"]);

@@ -73,7 +73,7 @@ export const stories = {
       const reply = agent.call('web_fetch', { url: `${web.url}/steal`, method: 'POST', body: 'alpha' });
       await page.getByRole('link', { name: 'Questions 1 open' }).click();
       const question = await card(page, 'web_fetch');
-      await question.getByText(/(text|content) of strangers/i).first().waitFor();
+      await question.getByText('Where the text of strangers came from:').waitFor();
       await shot(page, 'story-strangers');
       const cause = question.getByRole('link', { name: 'Show that call' }).first();
       await cause.click();
