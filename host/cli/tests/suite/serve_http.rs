@@ -55,6 +55,10 @@ impl Serving {
     }
 
     /// Returns the one-time link of its console.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "tests of the console run on Linux")
+    )]
     pub fn console_link(&self) -> &str {
         self.console.as_deref().unwrap()
     }
