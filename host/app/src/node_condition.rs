@@ -1,8 +1,16 @@
-//! The condition of a process in a cluster: settings that need a restart, and the bundles of its teams. The process reports
-//! it for `mimir cluster status`.
+//! The condition of a process in a cluster: settings that need a restart, tools that cannot be used, and the bundles of its
+//! teams. The process reports it for `mimir cluster status`.
 
 use mimir_cluster::{NodeCondition, TeamInUse};
+use mimir_core::Quarantined;
+use mimir_core::text::{prefix, visible};
 use tokio::sync::watch;
+
+/// Maximum number of tools that are reported because they cannot be used.
+const LEFT_OUT_MAX: usize = 20;
+
+/// Maximum size of such a report in bytes.
+const LINE_MAX: usize = 400;
 
 /// The condition of this process, and the signal that its settings may have changed.
 #[derive(Debug, Default)]
@@ -26,6 +34,26 @@ impl ProcessCondition {
             condition.needs_restart = keys;
             is_other
         });
+    }
+
+    /// Sets the tools that the process cannot use, each with the problem. Returns the lines that are new. If there are
+    /// many, the last line has the number of the others.
+    pub fn set_left_out(&self, left_out: &[Quarantined]) -> Vec<String> {
+        let shown = left_out.iter().take(LEFT_OUT_MAX).map(|left_out| {
+            let line = format!("{}: {}", left_out.location, left_out.reason);
+            visible(prefix(&line, LINE_MAX))
+        });
+        let mut lines: Vec<String> = shown.collect();
+        if left_out.len() > LEFT_OUT_MAX {
+            lines.push(format!("and {} more", left_out.len() - LEFT_OUT_MAX));
+        }
+        let mut new = Vec::new();
+        self.condition.send_if_modified(|condition| {
+            let known = std::mem::replace(&mut condition.left_out, lines.clone());
+            new.extend(lines.iter().filter(|line| !known.contains(line)).cloned());
+            known != lines
+        });
+        new
     }
 
     /// Sets the bundle of a team that the process uses.
@@ -58,6 +86,8 @@ impl ProcessCondition {
 
 #[cfg(test)]
 mod tests {
+    use mimir_core::ToolErrorCode;
+
     use super::*;
 
     #[test]
@@ -68,6 +98,24 @@ mod tests {
         assert!(!seen.has_changed().unwrap());
         condition.set_needs_restart(&["sandbox"]);
         assert_eq!(seen.borrow_and_update().needs_restart, ["sandbox"]);
+        let left_out = |name: &str| Quarantined {
+            location: format!(".mimir/tools/{name}.yml"),
+            code: ToolErrorCode::InvalidInput,
+            reason: "`name` is missing".to_owned(),
+        };
+        let one = condition.set_left_out(&[left_out("a")]);
+        assert_eq!(one, [".mimir/tools/a.yml: `name` is missing"]);
+        let many: Vec<_> = ('a'..='z')
+            .map(|name| left_out(&name.to_string()))
+            .collect();
+        let new = condition.set_left_out(&many);
+        assert_eq!(
+            (new.len(), new.last().unwrap().as_str()),
+            (20, "and 6 more")
+        );
+        assert!(condition.set_left_out(&many).is_empty());
+        condition.set_left_out(&[]);
+        assert!(seen.borrow_and_update().left_out.is_empty());
         let team = TeamInUse {
             version: Some(2),
             error: None,

@@ -257,7 +257,7 @@ impl WorkspaceWorkers {
         }
         let path = self.folder.join(format!("{name}.yml"));
         let shown = visible(&format!("{FOLDER}/{name}.yml"));
-        let text = files::reject_links(self.workspace.root(), &path)
+        let text = files::reject_links(self.workspace.settings_root(), &path)
             .and_then(|()| files::read_text(&path, LinkPolicy::Refuse, MAX_FILE_SIZE));
         let text = text.map_err(|error| {
             ToolError::invalid_input(format!("{shown} cannot be read: {error}"))

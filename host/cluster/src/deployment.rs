@@ -247,6 +247,9 @@ pub struct DeploymentInForce {
     /// Settings that have changed since the process started, and that it only reads at its start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs_restart: Vec<String>,
+    /// Files of tools that the node cannot use, each with the problem.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
     /// The teams whose members the node is, by id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub teams: BTreeMap<String, TeamInUse>,
@@ -268,6 +271,8 @@ pub struct TeamInUse {
 pub struct NodeCondition {
     /// Settings that have changed and that the process only reads at its start.
     pub needs_restart: Vec<String>,
+    /// Files of tools that the process cannot use, each with the problem.
+    pub left_out: Vec<String>,
     /// The teams whose members the node is, by id.
     pub teams: BTreeMap<String, TeamInUse>,
 }

@@ -19,6 +19,9 @@ use newer_names::NewerNames;
 /// Maximum number of missing files that an error names.
 const MAX_MISSING_FILES: usize = 3;
 
+/// Maximum size of a quoted reason in bytes.
+const MAX_REASON: usize = 500;
+
 /// A file, or one tool of a file, that was left out of the registry, with the reason. The other tools stay usable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Quarantined {
@@ -36,6 +39,8 @@ pub struct Registry {
     tools: Vec<Arc<Tool>>,
     names: HashMap<String, usize>,
     quarantined: Vec<Quarantined>,
+    /// True if errors about quarantined tools quote the reason.
+    quotes_reasons: bool,
     reserved: ReservedNames,
     left_out: Vec<Arc<Tool>>,
     /// Tools without a grant that have the name of a built-in tool. They cannot be called.
@@ -88,6 +93,14 @@ impl Registry {
     #[must_use]
     pub fn with_reserved(mut self, reserved: ReservedNames) -> Self {
         self.reserved = reserved;
+        self
+    }
+
+    /// Lets the error for a tool that was left out quote the reason. Reasons may quote the files of tools, so only for
+    /// files that an administrator has published: nobody who reads the error has them at hand.
+    #[must_use]
+    pub fn with_quoted_reasons(mut self, quotes: bool) -> Self {
+        self.quotes_reasons = quotes;
         self
     }
 
@@ -161,12 +174,16 @@ impl Registry {
             }
             if let Some(quarantined) = self.find_quarantined(name) {
                 let (location, reason) = (&quarantined.location, &quarantined.reason);
-                // The reason may quote the file, so only the person sees it, as a remedy.
+                // The reason may quote the file, so mostly only the person sees it, as a remedy.
                 let message = match quarantined.code {
                     ToolErrorCode::FileNotFound => {
                         let file = location.split(" (").next().unwrap_or(location);
                         format!("`{shown}` is not available: the file {file} is missing")
                     }
+                    _ if self.quotes_reasons => format!(
+                        "`{shown}` is left out because of a problem in {location}: {}",
+                        crate::text::visible(crate::text::prefix(reason, MAX_REASON))
+                    ),
                     _ => format!(
                         "`{shown}` is left out because of a problem in {location}; `mimir tools info {shown}` shows it"
                     ),
@@ -243,6 +260,7 @@ impl Registry {
     pub fn only_source(&self, source: ToolSource) -> Self {
         Self {
             quarantined: self.quarantined.clone(),
+            quotes_reasons: self.quotes_reasons,
             ..self.only(|tool| tool.source == source)
         }
     }
@@ -269,6 +287,7 @@ impl Registry {
             names: names.collect(),
             tools,
             quarantined: Vec::new(),
+            quotes_reasons: false,
             reserved: ReservedNames::default(),
             left_out,
             displaced: self.displaced.clone(),

@@ -30,7 +30,7 @@ const LINK_OUTSIDE: &str = "the link leads out of the workspace: replace it with
 pub struct ScriptFolder {
     engines: Arc<CodeEngines>,
     folder: PathBuf,
-    /// The folder to which locations are relative, besides the workspace.
+    /// The folder that stands in for the workspace: locations are relative to it, and links must not leave it.
     location_root: Option<PathBuf>,
     /// The tools of unchanged files.
     cached: Mutex<HashMap<(String, Sha256Digest), CachedTools>>,
@@ -50,7 +50,7 @@ impl ScriptFolder {
         }
     }
 
-    /// Shows files below this folder by their path from it, as if it were the workspace.
+    /// Reads and shows the files below this folder as if it were the workspace.
     #[must_use]
     pub fn with_location_root(mut self, root: Option<PathBuf>) -> Self {
         self.location_root = root;
@@ -75,7 +75,7 @@ impl ScriptFolder {
             Err(error) => tracing::error!(%error, "`run_code` is not available"),
         }
         let mut current = HashMap::new();
-        let root = self.engines.workspace_root();
+        let root = self.root();
         for name in &loaded.scripts {
             let location = self.display_path(name);
             let quarantine = |error: ToolError| Quarantined {
@@ -154,6 +154,17 @@ impl ScriptFolder {
         Tool::new(definition, source, Arc::new(origin), trust, backend)
             .with_off(!enabled)
             .with_token_cost(token_cost)
+    }
+
+    /// Returns the path without links of the folder that no link of a tool file may leave.
+    fn root(&self) -> Result<PathBuf, ToolError> {
+        let Some(root) = &self.location_root else {
+            return self.engines.workspace_root();
+        };
+        root.canonicalize().map_err(|error| {
+            let message = format!("the folder of the tools cannot be found: {error}");
+            ToolError::new(ToolErrorCode::Unavailable, message)
+        })
     }
 
     /// Returns the content of a file, or `None` if it no longer exists. A link must not lead out of the workspace: the

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::config::Config;
 use mimir_core::policy::PolicyHalt;
-use mimir_core::{Pipeline, ToolErrorCode};
+use mimir_core::{Pipeline, Quarantined, ToolErrorCode};
 use parking_lot::Mutex;
 use serde_yaml::Value;
 
@@ -32,6 +32,7 @@ impl PipelineUpdater {
     pub fn new(pipeline: Pipeline, live: &LiveSetup) -> Self {
         let restart = RestartSettings::new(live.setup().settings.clone());
         pipeline.set_refresh(live.freshness());
+        report_left_out(live.setup(), pipeline.snapshot().registry.quarantined());
         Self {
             pipeline,
             restart,
@@ -64,6 +65,7 @@ impl PipelineUpdater {
                 if let Some(halt) = &of_team {
                     snapshot.policy = snapshot.policy.halted(halt.clone());
                 }
+                report_left_out(setup, snapshot.registry.quarantined());
                 self.pipeline.replace(snapshot);
                 self.follow_teams(setup);
                 if let Some(skills) = &self.skills {
@@ -115,6 +117,16 @@ impl PipelineUpdater {
         if let Some(refresh) = &self.teams {
             refresh.lock().follow(setup);
         }
+    }
+}
+
+/// Reports tools that cannot be used, in a process of a cluster: the people who use it do not see its files.
+fn report_left_out(setup: &HostSetup, left_out: &[Quarantined]) {
+    let Some(cluster) = setup.cluster() else {
+        return;
+    };
+    for line in cluster.condition().set_left_out(left_out) {
+        warn(format_args!("left out: {line}"));
     }
 }
 

@@ -156,7 +156,9 @@ impl HostSetup {
         if let Some(fault) = skill_fault {
             reserved = reserved.with_tool_fault(skills::LOAD_SKILL, fault);
         }
-        let mut registry = Registry::new(tools, quarantined).with_reserved(reserved);
+        let mut registry = Registry::new(tools, quarantined)
+            .with_reserved(reserved)
+            .with_quoted_reasons(self.workspace.deployment().is_some());
         if self.has_only_components() {
             // After the names were checked: the settings for a built-in tool must not apply to a component of its name.
             registry = registry.only_source(ToolSource::Custom);

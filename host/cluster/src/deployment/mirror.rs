@@ -1,6 +1,7 @@
 //! The copy of a deployment in a folder of a node.
 
 use std::collections::BTreeSet;
+use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +22,13 @@ use crate::objects::{ComponentStore, object_digest};
 
 /// File with the manifest of the copy.
 const STATE_FILE: &str = "deployment.json";
+
+/// File that a process locks while it changes the folder of the copy, which processes of one user share.
+const LOCK_FILE: &str = "deployment.lock";
+
+/// Time limit for the lock, and the pause between attempts.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
+const LOCK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Folder of the files in the folder of the copy, named as in a workspace.
 const FILES: &str = ".mimir";
@@ -80,7 +88,7 @@ pub struct DeploymentMirror {
 
 impl DeploymentMirror {
     /// Copies the current deployment into `folder`, and later ones from then on. Returns when the current one is in the
-    /// folder. The folder must belong to the mirror alone: other files in it are deleted.
+    /// folder. The folder must belong to mirrors of this workspace alone: other files in it are deleted.
     pub async fn start(
         connection: ClusterConnection,
         state: SharedStateHandle,
@@ -187,7 +195,9 @@ impl MirrorTask {
             match self.apply(&deployment).await {
                 Ok(change) => {
                     failed = None;
-                    sender.send_replace(change);
+                    if let MirrorChange::Failed(_) = sender.send_replace(change) {
+                        tracing::warn!("cluster: deployment {} is used now", deployment.revision);
+                    }
                 }
                 Err(error) => {
                     tracing::warn!(
@@ -205,6 +215,16 @@ impl MirrorTask {
     /// old ones and some of the new ones.
     async fn apply(&self, deployment: &Deployment) -> Result<MirrorChange, DeploymentError> {
         let manifest = &deployment.manifest;
+        let in_force = MirrorChange::InForce {
+            revision: deployment.revision,
+            manifest: Arc::new(manifest.clone()),
+        };
+        create_folder(&self.folder)?;
+        let _lock = lock_folder(&self.folder).await?;
+        if self.is_copied(deployment) {
+            (self.decisions)(manifest).map_err(DeploymentError::Decisions)?;
+            return Ok(in_force);
+        }
         // Left there by an attempt that failed, which goes on.
         let next = self.folder.join(NEXT_FILES);
         create_folder(&next)?;
@@ -243,11 +263,62 @@ impl MirrorTask {
         let text = serde_json::to_vec(&copied)
             .map_err(|error| DeploymentError::Invalid(error.to_string()))?;
         std::fs::write(&state, text).map_err(|error| file_error(&state, error))?;
-        Ok(MirrorChange::InForce {
-            revision: deployment.revision,
-            manifest: Arc::new(manifest.clone()),
-        })
+        Ok(in_force)
     }
+
+    /// Returns true if the folder is a copy of this deployment already, such as by another process.
+    fn is_copied(&self, deployment: &Deployment) -> bool {
+        let manifest = &deployment.manifest;
+        let stored = std::fs::read(self.folder.join(STATE_FILE)).ok();
+        let stored = stored.and_then(|text| serde_json::from_slice::<CopiedDeployment>(&text).ok());
+        stored.is_some_and(|stored| {
+            stored.revision == deployment.revision && stored.manifest == *manifest
+        }) && count_files(&self.files).is_ok_and(|count| count == manifest.files.len())
+            && manifest
+                .files
+                .iter()
+                .all(|file| is_copy_of(&path_below(&self.files, &file.path), file))
+    }
+}
+
+/// Locks the folder of a copy, for as long as the returned file is open.
+async fn lock_folder(folder: &Path) -> Result<File, DeploymentError> {
+    let path = folder.join(LOCK_FILE);
+    let failed = |error| file_error(&path, error);
+    let mut options = File::options();
+    let file = options.create(true).truncate(false).write(true).open(&path);
+    let file = file.map_err(failed)?;
+    let deadline = tokio::time::Instant::now() + LOCK_TIMEOUT;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if tokio::time::Instant::now() < deadline => {
+                tokio::time::sleep(LOCK_INTERVAL).await;
+            }
+            Err(TryLockError::WouldBlock) => {
+                let message = "another process has been copying a deployment for too long: end it";
+                return Err(failed(std::io::Error::other(message)));
+            }
+            // Some network file systems have no locks.
+            Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {
+                return Ok(file);
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+    }
+}
+
+/// Returns the number of files below a folder.
+fn count_files(folder: &Path) -> std::io::Result<usize> {
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        count += match entry.file_type()?.is_dir() {
+            true => count_files(&entry.path())?,
+            false => 1,
+        };
+    }
+    Ok(count)
 }
 
 /// Returns the path of a file of a deployment below a folder.
@@ -321,6 +392,7 @@ async fn report(
                 revision: in_force,
                 error,
                 needs_restart: condition.needs_restart,
+                left_out: condition.left_out,
                 teams: condition.teams,
             };
             let key = in_force_key(&(reporting.id)());

@@ -401,6 +401,54 @@ async fn cluster_deployments_reach_all_nodes_and_keep_no_old_files() {
     tokio::time::timeout(PATIENCE, reported).await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server"]
+async fn cluster_nodes_of_one_user_share_the_copy_of_a_deployment() {
+    let cluster = ClusterFolder::start(1);
+    let admin = cluster.connect("admin").await.unwrap();
+    admin.create_streams(None).await.unwrap();
+    let files = |number: u8| -> Vec<(String, Vec<u8>)> {
+        let files = (0..20).map(|file| (format!("tools/{file}.sh"), vec![number + file; 9]));
+        files.collect()
+    };
+    let publish_files = async |number: u8, replaced| {
+        let files = files(number);
+        let files = files.iter().map(|(path, content)| (&**path, &**content));
+        publish(&admin, &files.collect::<Vec<_>>(), replaced).await
+    };
+    let mut revision = publish_files(0, None).await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut mirrors = Vec::new();
+    for _ in 0..4 {
+        let worker = cluster.connect("worker").await.unwrap();
+        let state = Arc::new(NatsState::new(worker.clone()));
+        let decisions = Arc::new(|_: &DeploymentManifest| Ok(()));
+        let path = folder.path().to_owned();
+        let mirror = DeploymentMirror::start(worker, state, "web", path, decisions);
+        mirrors.push(mirror.await.unwrap());
+    }
+    for number in 1..10 {
+        revision = publish_files(number, Some(revision)).await;
+        for mirror in &mirrors {
+            let mut changes = mirror.changes();
+            let settled = changes.wait_for(|change| match change {
+                MirrorChange::InForce { revision: used, .. } => *used == revision,
+                _ => true,
+            });
+            let settled = tokio::time::timeout(PATIENCE, settled).await.unwrap();
+            let settled = settled.unwrap().clone();
+            assert!(
+                matches!(settled, MirrorChange::InForce { .. }),
+                "{settled:?}"
+            );
+        }
+        for (path, content) in files(number) {
+            let copy = folder.path().join(".mimir").join(path);
+            assert_eq!(std::fs::read(copy).unwrap(), content);
+        }
+    }
+}
+
 /// Every key can have the server's answer to a request stored in a stream: it must neither count nor stay in the way.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs nats-server"]

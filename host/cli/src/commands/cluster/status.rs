@@ -186,24 +186,28 @@ impl ClusterStatus {
         for problem in self.problems() {
             writeln!(out, "{}", styled(WARN, format!("! {problem}")))?;
         }
-        let headings = |name: &str, count: usize| styled(STRONG, format!("{count} {name}"));
-        writeln!(out, "{}", headings("nodes", self.nodes.len()))?;
+        let headings = |one: &str, many: &str, count: usize| {
+            let name = if count == 1 { one } else { many };
+            styled(STRONG, format!("{count} {name}"))
+        };
+        writeln!(out, "{}", headings("node", "nodes", self.nodes.len()))?;
         print_rows(
             out,
             &self.nodes.iter().map(ListedNode::cells).collect::<Vec<_>>(),
         )?;
         if !self.deployments.is_empty() {
-            writeln!(out, "{}", headings("deployments", self.deployments.len()))?;
+            let heading = headings("deployment", "deployments", self.deployments.len());
+            writeln!(out, "{heading}")?;
             let rows = self.deployments.iter().map(ListedDeployment::cells);
             print_rows(out, &rows.collect::<Vec<_>>())?;
         }
         if !self.teams.is_empty() {
-            let heading = headings("bundles of teams", self.teams.len());
+            let heading = headings("bundle of a team", "bundles of teams", self.teams.len());
             writeln!(out, "{heading}")?;
             let rows = self.teams.iter().map(ListedBundle::cells);
             print_rows(out, &rows.collect::<Vec<_>>())?;
         }
-        writeln!(out, "{}", headings("streams", self.streams.len()))?;
+        writeln!(out, "{}", headings("stream", "streams", self.streams.len()))?;
         let rows = self.streams.iter().map(stream_cells);
         print_rows(out, &rows.collect::<Vec<_>>())
     }
@@ -378,6 +382,12 @@ impl ListedNode {
             let keys = visible(&used.needs_restart.join(", "));
             problems.push(format!(
                 "node {id} needs a restart to use the changes of: {keys}"
+            ));
+        }
+        for left_out in &used.left_out {
+            problems.push(format!(
+                "node {id} cannot use a tool: {}",
+                visible(left_out)
             ));
         }
         for (org_id, team) in &used.teams {
