@@ -369,6 +369,13 @@ impl HostSetup {
         } else {
             "; the values of its secrets are still masked"
         };
+        if self.workspace.deployment().is_some() {
+            return warn(format_args!(
+                "the published .mimir/config.yml was not accepted by the administrator who has published it, so these \
+                 settings are ignored: {}{mask_note}; there, run `mimir policy accept`, then `mimir cluster publish`",
+                mimir_core::text::visible(&keys)
+            ));
+        }
         warn(format_args!(
             "{} may have come with a checkout, so these settings are ignored until you run `mimir policy accept`: {}{mask_note}",
             file.shown,

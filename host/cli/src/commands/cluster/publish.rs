@@ -36,6 +36,8 @@ struct WorkspacePublication {
     manifest: DeploymentManifest,
     replaced: Option<StateRevision>,
     changes: Vec<String>,
+    /// The settings that the nodes ignore, because the user has not accepted the file.
+    withheld: Vec<String>,
 }
 
 /// Publishes the settings, tools and skills of a workspace, and the bundles of the user's teams.
@@ -84,6 +86,10 @@ pub(super) async fn run(globals: &GlobalOptions, args: &ClusterPublishArgs) -> C
         || "the members of your teams".to_owned(),
         |workspace| format!("the workspace {}", visible(&workspace.name)),
     );
+    let withheld = workspace.as_ref().map(|workspace| &*workspace.withheld);
+    let withheld = withheld.unwrap_or_default().to_vec();
+    // Also with `--yes`: a setting that counted before is withdrawn from all nodes.
+    warn_withheld(&withheld);
     if !changes.is_empty() && !args.yes {
         show(&subject, &connection, &changes);
         if !terminal::confirm(&format!("Publish this to all nodes of {subject}?"))? {
@@ -106,6 +112,9 @@ pub(super) async fn run(globals: &GlobalOptions, args: &ClusterPublishArgs) -> C
         record(&connection, &format!("team {org_id}"), &detail).await;
     }
     let mut result = json!({ "changed": !changes.is_empty() });
+    if !withheld.is_empty() {
+        result["withheld"] = withheld.into();
+    }
     let mut line = "published bundles of teams".to_owned();
     if let Some(workspace) = workspace {
         let name = visible(&workspace.name);
@@ -115,7 +124,7 @@ pub(super) async fn run(globals: &GlobalOptions, args: &ClusterPublishArgs) -> C
         result["revision"] = revision.into();
         line = match is_changed {
             true => format!(
-                "published revision {} of the workspace {name}",
+                "published deployment {} of the workspace {name}",
                 shown(revision)
             ),
             false => format!("published bundles of teams; the workspace {name} has not changed"),
@@ -177,6 +186,7 @@ impl WorkspacePublication {
         }
         Ok(Self {
             replaced: current.map(|current| current.revision),
+            withheld: setup.settings.withheld().to_vec(),
             name,
             files,
             manifest,
@@ -255,6 +265,23 @@ fn changes(old: Option<&DeploymentManifest>, new: &DeploymentManifest) -> Vec<St
         lines.push("accepted settings and workers".to_owned());
     }
     lines
+}
+
+/// Warns of settings that the nodes ignore.
+fn warn_withheld(withheld: &[String]) {
+    if withheld.is_empty() {
+        return;
+    }
+    let named = withheld.iter().take(NAMED_MAX).map(|key| visible(key));
+    let named = named.collect::<Vec<_>>().join(", ");
+    let more = match withheld.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    warn(format_args!(
+        "all nodes ignore these settings of .mimir/config.yml, because you have not accepted its current content: \
+         {named}{more}; run `mimir policy accept` here, then publish again"
+    ));
 }
 
 fn show(subject: &str, connection: &ClusterConnection, changes: &[String]) {
