@@ -13,10 +13,11 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use mimir_core::{ToolError, ToolErrorCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use crate::address::AddressCheck;
 use crate::exports::export_body;
+use crate::login_budget::LoginOrigin;
 use crate::login_record::{ConsoleLoginKind, ConsoleLoginRecord, LoginClient};
 use crate::page::page_file;
 use crate::request::{ConsoleRequest, RecordFilter};
@@ -24,7 +25,7 @@ use crate::response::{
     ConsoleRequestError, add_cookie, content_response, empty_response, json_response,
     redirect_response,
 };
-use crate::routes::{ApiRoute, parse_route};
+use crate::routes::{ApiRoute, BackendRoute, parse_route};
 use crate::server::{ConsoleResult, ConsoleServer, ListenerKind, milliseconds};
 use crate::sessions::{BrowserSession, SessionOwner};
 use crate::user::{ConsoleRole, ConsoleUser};
@@ -132,12 +133,9 @@ impl ConsoleListener {
             ApiRoute::Pair => self.pair(&user, parts),
             ApiRoute::Export(filter) => self.export(&session.owner, *filter),
             ApiRoute::Backend(route) => {
-                let body = match parts.method {
-                    Method::POST => self.read_body(body).await?,
-                    _ => Bytes::new(),
-                };
-                self.answer_with_backend(user, route.with_body(&body)?)
-                    .await
+                let body = (parts.method == Method::POST).then_some(body);
+                let person = session.owner.key();
+                self.answer_with_backend(person, user, route, body).await
             }
         }
     }
@@ -145,12 +143,13 @@ impl ConsoleListener {
     /// Begins a session with the secret of a one-time link.
     async fn log_in(&self, parts: &Parts, body: Body) -> ConsoleResult {
         let shared = &self.server.0;
-        if !shared.logins.lock().take() {
+        let client = LoginClient::of_request(parts);
+        if !shared.logins.take(LoginOrigin::of_client(&client)) {
             return Err(ConsoleRequestError::too_many(
                 "too many attempts to log in: wait a second",
             ));
         }
-        let body = self.read_body(body).await?;
+        let body = self.read_body(body, self.deadline()).await?;
         let login: LinkLogin = serde_json::from_slice(&body).map_err(|_| {
             ConsoleRequestError::bad_request("expected an object with the text `key`")
         })?;
@@ -170,13 +169,12 @@ impl ConsoleListener {
                 .ok_or(ToolErrorCode::PermissionDenied),
             name: user.map(|user| user.name),
             kind,
-            client: LoginClient::of_request(parts),
+            client,
         });
         let secret = secret.ok_or_else(|| {
-            ConsoleRequestError::login_required(
-                "this link was used or has expired: get a new one where mimir runs",
-                None,
-            )
+            let hint = self.new_link_hint();
+            let message = format!("This link was used or has expired. {hint}");
+            ConsoleRequestError::login_required(message, None)
         })?;
         if owner == SessionOwner::Local {
             shared.local_logins.send_modify(|count| *count += 1);
@@ -241,9 +239,32 @@ impl ConsoleListener {
 
     async fn answer_with_backend(
         &self,
+        person: &str,
         user: ConsoleUser,
-        request: ConsoleRequest,
+        route: BackendRoute,
+        body: Option<Body>,
     ) -> ConsoleResult {
+        let server = Arc::clone(&self.server.0);
+        let deadline = self.deadline();
+        let busy = |_| ConsoleRequestError::busy();
+        // An order to stop never waits for other requests.
+        let waiting = if route.is_stop() {
+            None
+        } else {
+            Some(server.requests.enter(person, &server.options.limits)?)
+        };
+        // Before the request waits, because the server does not see that a client has left while its body is unread.
+        let body = match body {
+            Some(body) => self.read_body(body, deadline).await?,
+            None => Bytes::new(),
+        };
+        let slot = match waiting {
+            Some(waiting) => Some(timeout_at(deadline, waiting.start()).await.map_err(busy)?),
+            None => None,
+        };
+        let is_evaluation = route.is_evaluation();
+        let request = route.with_body(&body)?;
+        drop(body);
         let needed = request.required_role();
         if user.role < needed {
             return Err(ConsoleRequestError::forbidden(format!(
@@ -254,18 +275,20 @@ impl ConsoleListener {
         }
         let state = (request == ConsoleRequest::State).then(|| self.state(&user));
         let is_answer = request.is_answer();
-        let server = Arc::clone(&self.server.0);
-        // In a task of its own, so that a page that disconnects does not end a change halfway.
+        let slot = match slot {
+            Some(slot) => {
+                let running = timeout_at(deadline, slot.run(is_evaluation)).await;
+                Some(running.map_err(busy)?)
+            }
+            None => None,
+        };
+        // In a task of its own, so that a page that disconnects does not end a change halfway. A page that disconnects
+        // before leaves nothing behind.
         let handled = tokio::spawn(async move {
-            // An order to stop never waits for what others ask for.
-            let _permit = match request.is_stop() {
-                true => None,
-                false => server.concurrent.acquire().await.ok(),
-            };
+            let _slot = slot;
             server.backend.handle(&user, request).await
         });
-        let time = self.server.0.options.limits.request_time;
-        let handled = match timeout(time, handled).await {
+        let handled = match timeout_at(deadline, handled).await {
             Ok(Ok(handled)) => handled,
             Ok(Err(error)) => {
                 tracing::error!(%error, "a request of the console has failed");
@@ -301,10 +324,15 @@ impl ConsoleListener {
             .collect()
     }
 
-    async fn read_body(&self, body: Body) -> Result<Bytes, ConsoleRequestError> {
+    /// Returns the time until which a request that begins now must be answered.
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.server.0.options.limits.request_time
+    }
+
+    async fn read_body(&self, body: Body, deadline: Instant) -> Result<Bytes, ConsoleRequestError> {
         let limits = &self.server.0.options.limits;
         let read = axum::body::to_bytes(body, limits.body);
-        let read = timeout(limits.request_time, read).await;
+        let read = timeout_at(deadline, read).await;
         let read = read.map_err(|_| {
             let message = "the body did not arrive in time";
             ConsoleRequestError::new(StatusCode::REQUEST_TIMEOUT, ToolErrorCode::Timeout, message)
@@ -330,14 +358,24 @@ impl ConsoleListener {
             ListenerKind::Team => {
                 ConsoleRequestError::login_required("log in to see this console", Some("login"))
             }
-            ListenerKind::Local => ConsoleRequestError::login_required(
-                "this browser is not logged in: open a new link, which mimir prints where it runs",
-                None,
-            ),
+            ListenerKind::Local => {
+                let hint = self.new_link_hint();
+                let message = format!("This browser is not logged in. {hint}");
+                ConsoleRequestError::login_required(message, None)
+            }
             ListenerKind::Lan => ConsoleRequestError::login_required(
                 "this device is not paired: scan a new code, which mimir shows where it runs",
                 None,
             ),
+        }
+    }
+
+    fn new_link_hint(&self) -> &'static str {
+        match self.kind {
+            ListenerKind::Lan => {
+                "For a new code, press p in the terminal in which `mimir console` runs."
+            }
+            ListenerKind::Local | ListenerKind::Team => self.server.new_link_hint(),
         }
     }
 

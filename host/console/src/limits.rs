@@ -11,8 +11,10 @@ pub struct ConsoleLimits {
     pub requests_per_second: u32,
     /// Requests of one session that may come at once.
     pub request_burst: u32,
-    /// Attempts to log in per second, of all clients together.
+    /// Attempts to log in per second, of the clients at one address.
     pub logins_per_second: u32,
+    /// Attempts to log in per second, of each client that a reverse proxy at that address names.
+    pub forwarded_logins_per_second: u32,
     /// Maximum number of sessions. Beyond it, the one that was unused for the longest time ends.
     pub sessions: usize,
     /// Maximum number of one-time links that were not used yet.
@@ -31,6 +33,12 @@ pub struct ConsoleLimits {
     pub recorded_refusals_per_second: u32,
     /// Maximum number of requests that the backend handles at the same time.
     pub concurrent: usize,
+    /// Maximum number of requests of one person that the backend handles at the same time.
+    pub user_concurrent: usize,
+    /// Maximum number of requests of one person that wait or are handled.
+    pub user_requests: usize,
+    /// Maximum number of evaluations of rules at the same time. Each person has one.
+    pub evaluations: usize,
     /// Maximum time for a request, including its body.
     pub request_time: Duration,
     /// Time for which a one-time link is valid.
@@ -58,6 +66,7 @@ impl Default for ConsoleLimits {
             requests_per_second: 50,
             request_burst: 200,
             logins_per_second: 5,
+            forwarded_logins_per_second: 5,
             sessions: 32,
             links: 16,
             streams: 16,
@@ -66,7 +75,10 @@ impl Default for ConsoleLimits {
             user_exports: 2,
             export_stalled: Duration::from_secs(30),
             recorded_refusals_per_second: 1,
-            concurrent: 16,
+            concurrent: 32,
+            user_concurrent: 12,
+            user_requests: 32,
+            evaluations: 2,
             request_time: Duration::from_secs(60),
             link_lifetime: Duration::from_secs(10 * 60),
             idle: Duration::from_secs(24 * 60 * 60),
@@ -89,6 +101,7 @@ impl ConsoleLimits {
             streams: 256,
             exports: 48,
             concurrent: 64,
+            user_concurrent: 8,
             idle: Duration::from_secs(8 * 60 * 60),
             lifetime: Duration::from_secs(12 * 60 * 60),
             ..Self::default()

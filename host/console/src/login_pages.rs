@@ -2,6 +2,7 @@
 //! expires.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::time::Duration;
 
 use http::request::Parts;
@@ -13,6 +14,7 @@ use tokio::time::Instant;
 
 use crate::handler::ConsoleListener;
 use crate::login::{BrowserLogin, StartedLogin};
+use crate::login_budget::LoginOrigin;
 use crate::login_record::{ConsoleLoginKind, ConsoleLoginRecord, LoginClient};
 use crate::response::{ConsoleRequestError, add_cookie, redirect_response, text_response};
 use crate::server::ConsoleResult;
@@ -21,7 +23,7 @@ use crate::sessions::{SessionOwner, cookie_values, random_secret};
 /// Lifetime of a step, for the browser's cookie, too.
 const LIFETIME: Duration = Duration::from_secs(10 * 60);
 
-/// Maximum number of steps that wait for a browser. The oldest one is removed first.
+/// Maximum number of steps that wait for a browser. The oldest one of the client that has the most is removed first.
 const MAX_STEPS: usize = 256;
 
 /// Steps that wait for a callback, by state.
@@ -32,6 +34,7 @@ struct WaitingLogin {
     started: Box<dyn StartedLogin>,
     /// Value of the cookie of the browser.
     browser: String,
+    origin: LoginOrigin,
     since: Instant,
 }
 
@@ -41,19 +44,25 @@ impl ConsoleListener {
         let shared = &self.server.0;
         let login = shared.options.login.as_ref();
         let login = login.ok_or_else(ConsoleRequestError::not_found)?;
-        if !shared.logins.lock().take() {
+        let origin = LoginOrigin::of_client(&LoginClient::of_request(parts));
+        if !shared.logins.take(origin) {
             return Err(ConsoleRequestError::too_many(
                 "too many attempts to log in: wait a second",
             ));
         }
         if page == "login" {
-            self.begin_login(&**login, parts).await
+            self.begin_login(&**login, parts, origin).await
         } else {
             self.complete_login(&**login, parts).await
         }
     }
 
-    async fn begin_login(&self, login: &dyn BrowserLogin, parts: &Parts) -> ConsoleResult {
+    async fn begin_login(
+        &self,
+        login: &dyn BrowserLogin,
+        parts: &Parts,
+        origin: LoginOrigin,
+    ) -> ConsoleResult {
         let redirect = self.server.callback_url(&self.public_base);
         let failed = |error: ToolError| self.failed_login(&error, parts);
         let started = login.begin(&redirect).await.map_err(failed)?;
@@ -70,7 +79,7 @@ impl ConsoleListener {
         let cookie =
             format!("{name}={browser}; {scope}; Max-Age={seconds}; HttpOnly; SameSite=Lax");
         add_cookie(&mut response, &cookie);
-        self.server.0.login_steps.add(started, browser);
+        self.server.0.login_steps.add(started, browser, origin);
         Ok(response)
     }
 
@@ -130,12 +139,11 @@ impl ConsoleListener {
 }
 
 impl LoginSteps {
-    fn add(&self, started: Box<dyn StartedLogin>, browser: String) {
+    fn add(&self, started: Box<dyn StartedLogin>, browser: String, origin: LoginOrigin) {
         let mut steps = self.0.lock();
         steps.retain(|_, step| step.since.elapsed() < LIFETIME);
         if steps.len() >= MAX_STEPS {
-            let oldest = steps.iter().min_by_key(|(_, step)| step.since);
-            if let Some(state) = oldest.map(|(state, _)| state.clone()) {
+            if let Some(state) = step_to_remove(&steps) {
                 steps.remove(&state);
             }
         }
@@ -146,6 +154,7 @@ impl LoginSteps {
             WaitingLogin {
                 started,
                 browser,
+                origin,
                 since,
             },
         );
@@ -163,6 +172,25 @@ impl LoginSteps {
             .any(|value| bool::from(value.as_bytes().ct_eq(step.browser.as_bytes())));
         (is_own && step.since.elapsed() < LIFETIME).then_some(step.started)
     }
+}
+
+/// Returns the oldest step of the client that has the most, so that a client cannot remove the steps of others.
+fn step_to_remove(steps: &HashMap<String, WaitingLogin>) -> Option<String> {
+    let connection = most_frequent(steps.values().map(|step| step.origin.connection))?;
+    let origins = steps.values().map(|step| step.origin);
+    let origin = most_frequent(origins.filter(|origin| origin.connection == connection))?;
+    let own = steps.iter().filter(|(_, step)| step.origin == origin);
+    let oldest = own.min_by_key(|(_, step)| step.since);
+    oldest.map(|(state, _)| state.clone())
+}
+
+fn most_frequent<T: Copy + Eq + Hash>(values: impl Iterator<Item = T>) -> Option<T> {
+    let mut counts: HashMap<T, usize> = HashMap::new();
+    for value in values {
+        *counts.entry(value).or_default() += 1;
+    }
+    let most = counts.into_iter().max_by_key(|(_, count)| *count);
+    most.map(|(value, _)| value)
 }
 
 /// Returns the state in the query of a callback. A repeated state is ambiguous.

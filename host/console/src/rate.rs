@@ -25,14 +25,23 @@ impl RequestBudget {
     /// Takes one request from the budget. Returns false if it is empty.
     pub(crate) fn take(&mut self) -> bool {
         let now = Instant::now();
-        let elapsed = now.duration_since(self.since).as_secs_f64();
+        self.left = self.left_at(now);
         self.since = now;
-        self.left = (self.left + elapsed * self.per_second).min(self.burst);
         if self.left < 1.0 {
             return false;
         }
         self.left -= 1.0;
         true
+    }
+
+    /// Returns true if nothing of the budget is used at this time.
+    pub(crate) fn is_full(&self) -> bool {
+        self.left_at(Instant::now()) >= self.burst
+    }
+
+    fn left_at(&self, now: Instant) -> f64 {
+        let elapsed = now.duration_since(self.since).as_secs_f64();
+        (self.left + elapsed * self.per_second).min(self.burst)
     }
 }
 

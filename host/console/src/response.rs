@@ -102,6 +102,15 @@ impl ConsoleRequestError {
         }
     }
 
+    /// Returns the refusal of a request that has waited for too long.
+    pub(crate) fn busy() -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            ToolErrorCode::Unavailable,
+            "the console is busy with other requests; nothing was done: try again later",
+        )
+    }
+
     /// Returns the response to an error of the backend.
     pub(crate) fn of_backend(error: &ToolError, is_answer: bool) -> Self {
         let status = match error.code {
@@ -143,12 +152,6 @@ impl ConsoleRequest {
     /// Returns true for answers to questions.
     pub(crate) fn is_answer(&self) -> bool {
         matches!(self, ConsoleRequest::AnswerQuestion { .. })
-    }
-
-    /// Returns true for orders to stop calls.
-    pub(crate) fn is_stop(&self) -> bool {
-        use ConsoleRequest::{CancelCall, StopAgent, StopAll};
-        matches!(self, CancelCall { .. } | StopAgent { .. } | StopAll { .. })
     }
 }
 

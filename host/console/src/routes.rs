@@ -30,6 +30,9 @@ const MAX_DAYS: u32 = 90;
 /// Maximum length of a reason in bytes.
 const MAX_REASON: usize = 2000;
 
+/// Maximum length of the values of an edit in bytes, together. The time to apply it grows faster than its size.
+const MAX_VALUES: usize = 64 << 10;
+
 /// Maximum number of changes of an edit, and of patterns.
 const MAX_ITEMS: usize = 100;
 
@@ -247,6 +250,22 @@ struct ApplyBody {
 }
 
 impl BackendRoute {
+    /// Returns true for orders to stop calls.
+    pub(crate) fn is_stop(&self) -> bool {
+        match self {
+            BackendRoute::StopAll | BackendRoute::StopAgent => true,
+            BackendRoute::Complete(request) => {
+                matches!(**request, ConsoleRequest::CancelCall { .. })
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns true for requests that evaluate rules, which takes long.
+    pub(crate) fn is_evaluation(&self) -> bool {
+        matches!(self, BackendRoute::ExplainCall | BackendRoute::WhatIf)
+    }
+
     /// Completes the request with its body.
     pub(crate) fn with_body(self, body: &[u8]) -> Result<ConsoleRequest, ConsoleRequestError> {
         Ok(match self {
@@ -382,9 +401,21 @@ fn check_edit(edit: &PolicyEdit) -> Result<(), ConsoleRequestError> {
         let message = format!("an edit has 1 to {MAX_ITEMS} changes");
         return Err(ConsoleRequestError::bad_request(message));
     }
-    edit.changes
-        .iter()
-        .try_for_each(|change| check_length("key", &change.key, MAX_CONDITION))
+    let mut length = 0;
+    for change in &edit.changes {
+        check_length("key", &change.key, MAX_CONDITION)?;
+        length += match &change.yaml {
+            Some(yaml) => yaml.len(),
+            None => change.value.to_string().len(),
+        };
+    }
+    if length > MAX_VALUES {
+        let message = format!(
+            "the values of an edit have {length} bytes: expected at most {MAX_VALUES}; edit the file itself"
+        );
+        return Err(ConsoleRequestError::bad_request(message));
+    }
+    Ok(())
 }
 
 fn default_days() -> u32 {

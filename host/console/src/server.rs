@@ -10,7 +10,7 @@ use axum::response::Response;
 use http::StatusCode;
 use mimir_core::ToolError;
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::address::AddressCheck;
 use crate::backend::ConsoleBackend;
@@ -18,10 +18,12 @@ use crate::exports::RunningExports;
 use crate::handler::ConsoleListener;
 use crate::limits::ConsoleLimits;
 use crate::login::BrowserLogin;
+use crate::login_budget::LoginBudgets;
 use crate::login_pages::LoginSteps;
 use crate::login_record::{ConsoleLoginRecord, ConsoleLoginRecorder};
 use crate::pairing::QrMatrix;
 use crate::rate::RequestBudget;
+use crate::request_slots::RequestSlots;
 use crate::response::text_response;
 use crate::sessions::{SessionOwner, SessionStore, random_secret};
 use crate::stream::EventHub;
@@ -51,9 +53,9 @@ pub(crate) struct SharedConsole {
     pub(crate) options: ConsoleOptions,
     pub(crate) sessions: SessionStore,
     pub(crate) hub: Arc<EventHub>,
-    pub(crate) logins: Mutex<RequestBudget>,
+    pub(crate) logins: LoginBudgets,
     pub(crate) login_steps: LoginSteps,
-    pub(crate) concurrent: Semaphore,
+    pub(crate) requests: Arc<RequestSlots>,
     pub(crate) exports: Arc<RunningExports>,
     /// Number of sessions that one-time links on this machine have begun.
     pub(crate) local_logins: watch::Sender<u64>,
@@ -105,12 +107,9 @@ impl ConsoleServer {
         Ok(Self(Arc::new(SharedConsole {
             sessions: SessionStore::new(limits.clone()),
             hub: EventHub::new(Arc::clone(&backend), limits.clone())?,
-            logins: Mutex::new(RequestBudget::new(
-                limits.logins_per_second,
-                limits.logins_per_second.saturating_mul(4),
-            )),
+            logins: LoginBudgets::new(limits),
             login_steps: LoginSteps::default(),
-            concurrent: Semaphore::new(limits.concurrent),
+            requests: Arc::new(RequestSlots::new(limits)),
             exports: Arc::default(),
             local_logins: watch::Sender::new(0),
             recorded_refusals: Mutex::new(RequestBudget::new(
@@ -130,7 +129,43 @@ impl ConsoleServer {
         let base = self.secret_base()?;
         let _ = self.0.local.set(format!("http://{address}{base}"));
         let check = AddressCheck::loopback(address.port());
-        Ok(self.router(ListenerKind::Local, check, base.clone(), base, false))
+        let router = self.router(ListenerKind::Local, check, base.clone(), base, false);
+        Ok(if self.is_own_program() {
+            router
+        } else {
+            self.explain_links(router)
+        })
+    }
+
+    /// Adds a response for the addresses at which a person looks for the console of a server without its link.
+    fn explain_links(&self, router: Router) -> Router {
+        let text = format!(
+            "This is a console of mimir. Open the link that mimir printed when it started: it works once, for 10 minutes. {}",
+            self.new_link_hint()
+        );
+        let explain = axum::routing::any(move || {
+            let text = text.clone();
+            async move { text_response(StatusCode::NOT_FOUND, &text) }
+        });
+        let base = &self.0.options.base;
+        router
+            .route(base.trim_end_matches('/'), explain.clone())
+            .route(base, explain.clone())
+            .route(&format!("{base}{{*rest}}"), explain)
+    }
+
+    /// Returns true for `mimir console`, which serves nothing else.
+    fn is_own_program(&self) -> bool {
+        self.0.options.base == "/"
+    }
+
+    /// Returns a sentence about how to get a new one-time link on this machine.
+    pub(crate) fn new_link_hint(&self) -> &'static str {
+        if self.is_own_program() {
+            "For a new link, press Enter in the terminal in which `mimir console` runs, or start it again."
+        } else {
+            "For a new link, restart `mimir serve`, or run `mimir console` in the same workspace."
+        }
     }
 
     /// Returns the routes for a listener on an address of the local network, and lets people pair devices. Called once.
@@ -157,7 +192,7 @@ impl ConsoleServer {
         router.fallback(|_: Request| async {
             text_response(
                 StatusCode::NOT_FOUND,
-                "This is a console of mimir. Open the link that mimir printed.",
+                "This is a console of mimir. Open the link that mimir printed: it works once, for 10 minutes. For a new one, press Enter in the terminal in which it runs.",
             )
         })
     }

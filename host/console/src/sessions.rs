@@ -39,7 +39,8 @@ impl SessionOwner {
     /// Returns a text that differs between owners.
     pub(crate) fn key(&self) -> &str {
         match self {
-            SessionOwner::Local | SessionOwner::Paired => "",
+            SessionOwner::Local => "",
+            SessionOwner::Paired => "paired",
             SessionOwner::Person(person) => &person.subject,
         }
     }

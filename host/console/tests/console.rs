@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use axum::Router;
 use futures::StreamExt as _;
@@ -15,7 +15,7 @@ use mimir_core::{BoxFuture, ToolError};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::client::{Reply, own_headers, request};
 
@@ -25,6 +25,8 @@ pub const FINGERPRINT: &str = "f1";
 /// Backend with one question.
 pub struct RecordingBackend {
     pub seen: Mutex<Vec<(ConsoleUser, ConsoleRequest)>>,
+    /// True while evaluations and charts do not end.
+    pub held: watch::Sender<bool>,
     answered: AtomicBool,
     events: Mutex<Option<mpsc::UnboundedReceiver<ConsoleEvent>>>,
 }
@@ -50,6 +52,13 @@ impl ConsoleBackend for RecordingBackend {
                         return Err(ToolError::unavailable("the question was answered"));
                     }
                     Ok(json!({"counted": true}))
+                }
+                ConsoleRequest::ExplainCall { .. }
+                | ConsoleRequest::WhatIf { .. }
+                | ConsoleRequest::Charts { .. } => {
+                    let mut held = self.held.subscribe();
+                    let _ = held.wait_for(|held| !held).await;
+                    Ok(Value::Null)
                 }
                 ConsoleRequest::Undo { .. } => panic!("a fault of the backend"),
                 _ => Ok(Value::Null),
@@ -118,6 +127,11 @@ impl TestConsole {
         Self::start_behind("http", "", change, login).await
     }
 
+    /// Starts a console without a login beside a server.
+    pub async fn start_served() -> Self {
+        Self::start_at("/console/", ("http", ""), |_| {}, None).await
+    }
+
     /// Starts a console behind a reverse proxy, which has another scheme and removes a prefix.
     pub async fn start_behind(
         scheme: &str,
@@ -125,10 +139,21 @@ impl TestConsole {
         change: impl FnOnce(&mut ConsoleLimits),
         login: Option<Arc<dyn BrowserLogin>>,
     ) -> Self {
+        let base = if login.is_some() { "/console/" } else { "/" };
+        Self::start_at(base, (scheme, prefix), change, login).await
+    }
+
+    async fn start_at(
+        base: &str,
+        (scheme, prefix): (&str, &str),
+        change: impl FnOnce(&mut ConsoleLimits),
+        login: Option<Arc<dyn BrowserLogin>>,
+    ) -> Self {
         let logins = Arc::new(RecordedLogins::default());
         let (events, receiver) = mpsc::unbounded_channel();
         let backend = Arc::new(RecordingBackend {
             seen: Mutex::default(),
+            held: watch::Sender::new(false),
             answered: AtomicBool::new(false),
             events: Mutex::new(Some(receiver)),
         });
@@ -138,7 +163,7 @@ impl TestConsole {
         let options = ConsoleOptions {
             version: "1.2.3".to_owned(),
             user: "ann".to_owned(),
-            base: if is_team { "/console/" } else { "/" }.to_owned(),
+            base: base.to_owned(),
             login,
             recorder: Some(Arc::clone(&logins) as _),
             limits,
@@ -232,7 +257,8 @@ impl BrowserLogin for TestLogin {
         &'a self,
         redirect: &'a str,
     ) -> BoxFuture<'a, Result<Box<dyn StartedLogin>, ToolError>> {
-        let state = format!("state-{}", self.roles.lock().len());
+        static LOGINS: AtomicUsize = AtomicUsize::new(0);
+        let state = format!("state-{}", LOGINS.fetch_add(1, Ordering::Relaxed));
         let url = format!("http://provider.test/?state={state}&redirect={redirect}");
         Box::pin(async move { Ok(Box::new(TestStarted(url, state)) as Box<dyn StartedLogin>) })
     }

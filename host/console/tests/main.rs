@@ -6,6 +6,7 @@
 )]
 
 mod attacks;
+mod busy;
 mod client;
 mod console;
 mod logins;
