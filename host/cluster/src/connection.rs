@@ -51,7 +51,10 @@ pub enum ClusterError {
     #[error("{0}")]
     Options(String),
     /// The key has no permission for a subject.
-    #[error("the key of this process may not {action} {subject:?}")]
+    #[error(
+        "the key of this process may not {action} {subject:?}: name the key file of the role with --nats-key; commands \
+         need keys/admin.nk, servers keys/front.nk, workers keys/worker.nk"
+    )]
     Forbidden {
         /// The refused action: `publish to` or `subscribe to`.
         action: &'static str,
@@ -208,6 +211,11 @@ impl ClusterConnection {
     /// Returns true if no server has been connected for some time, so that another one of the cluster is not about to be.
     pub(crate) fn is_lost(&self) -> bool {
         self.links().any(NatsLink::is_lost)
+    }
+
+    /// Returns true if the network connection of this view is lost, like [`Self::is_lost`] for all of them.
+    pub(crate) fn is_link_lost(&self) -> bool {
+        self.link().is_lost()
     }
 
     /// Completes when [`Self::is_lost`] is true. Needs a runtime with timers.

@@ -41,6 +41,11 @@ pub(crate) enum RequestError {
         "no server answers: the streams of the cluster do not exist, or none of their replicas is available"
     )]
     NotDelivered,
+    /// A stream does not exist, and this process may not create it.
+    #[error(
+        "stream {0} does not exist: create the streams of the cluster with `mimir cluster setup`"
+    )]
+    NoStream(String),
     /// The deadline has passed. The request may have been delivered.
     #[error("no answer in time")]
     Timeout,

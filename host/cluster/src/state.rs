@@ -25,9 +25,11 @@ use crate::stream_message::StreamMessage;
 use crate::streams::{StreamAnswer, area_stream};
 
 mod count;
+mod lifetimes;
 mod watch;
 
 use count::EventCounters;
+use lifetimes::SeenLifetimes;
 use watch::NatsWatch;
 
 /// Header with the operation of a removed key, as key-value clients write it.
@@ -38,6 +40,9 @@ const MARKER_HEADER: &str = "Nats-Marker-Reason";
 
 /// Header with the id of a change.
 const CHANGE_HEADER: &str = "Mimir-Change";
+
+/// Header with the lifetime of a value.
+const LIFETIME_HEADER: &str = "Nats-TTL";
 
 /// Lifetime of the marker of a removed key.
 const REMOVED_LIFETIME: Duration = Duration::from_secs(10);
@@ -60,6 +65,7 @@ pub struct NatsState {
 struct StateAccess {
     connection: ClusterConnection,
     counters: EventCounters,
+    lifetimes: Arc<SeenLifetimes>,
 }
 
 /// The last message of a key.
@@ -70,15 +76,19 @@ struct BucketValue {
     is_removed: bool,
     /// Id of the change that has written it.
     change: Option<String>,
+    /// The lifetime with which it was stored, as JetStream spells it.
+    lifetime: Option<String>,
 }
 
 impl NatsState {
     /// Creates the shared state of this cluster.
     pub fn new(connection: ClusterConnection) -> Self {
+        let lifetimes = Arc::new(SeenLifetimes::default());
         let access = |connection: ClusterConnection| {
             Arc::new(StateAccess {
                 connection,
                 counters: EventCounters::default(),
+                lifetimes: Arc::clone(&lifetimes),
             })
         };
         Self {
@@ -141,7 +151,7 @@ impl SharedState for NatsState {
     ) -> BoxFuture<'a, Result<Option<StateEntry>, SharedStateError>> {
         let key = key.clone();
         let read = move |access: Arc<StateAccess>| async move {
-            let stored = access.read(area, &key, deadline()).await?;
+            let stored = access.read_current(area, &key, deadline()).await?;
             Ok(stored.and_then(|stored| stored.entry(key)))
         };
         if self.connection().is_on_call_runtime() {
@@ -256,7 +266,7 @@ impl StateUpdate {
         }
         if let Some(lifetime) = self.lifetime {
             let seconds = lifetime.as_millis().div_ceil(1000).max(1);
-            headers.insert(async_nats::header::NATS_MESSAGE_TTL, format!("{seconds}s"));
+            headers.insert(LIFETIME_HEADER, format!("{seconds}s"));
         }
         if self.is_removal {
             headers.insert(OPERATION_HEADER, "DEL");
@@ -281,7 +291,7 @@ impl StateAccess {
                 result => return result,
             }
             // The marker of a removed key counts as its value until it expires.
-            change.revision = match self.read(area, key, deadline).await? {
+            change.revision = match self.read_current(area, key, deadline).await? {
                 Some(stored) if stored.is_removed => Some(stored.revision),
                 Some(_) => return Err(SharedStateError::Conflict),
                 None => Some(0),
@@ -414,6 +424,36 @@ impl StateAccess {
         })
     }
 
+    /// Returns the last message of a key like [`Self::read`]. Before, removes a value that the servers should have removed,
+    /// because its lifetime has ended.
+    async fn read_current(
+        &self,
+        area: StateArea,
+        key: &StateKey,
+        deadline: Instant,
+    ) -> Result<Option<BucketValue>, SharedStateError> {
+        let found = self.read(area, key, deadline).await?;
+        let Some(stored) = found.as_ref().filter(|stored| !stored.is_removed) else {
+            self.lifetimes.forget(area, key);
+            return Ok(found);
+        };
+        let (revision, lifetime) = (stored.revision, stored.lifetime.as_deref());
+        if !self.lifetimes.has_ended(area, key, revision, lifetime) {
+            return Ok(found);
+        }
+        self.lifetimes.forget(area, key);
+        match self.remove(area, key, Some(revision)).await {
+            Ok(()) => tracing::warn!(
+                key = key.as_str(),
+                "removed a value of {area} that was not renewed and that the NATS servers have kept"
+            ),
+            // It was renewed or removed meanwhile.
+            Err(SharedStateError::Conflict) => {}
+            Err(_) => return Ok(found),
+        }
+        self.read(area, key, deadline).await
+    }
+
     async fn list(
         &self,
         area: StateArea,
@@ -452,7 +492,7 @@ impl StateAccess {
             offset += page;
         }
         let reads = keys.into_iter().map(|key| async move {
-            let stored = self.read(area, &key, deadline).await?;
+            let stored = self.read_current(area, &key, deadline).await?;
             Ok(stored.and_then(|stored| stored.entry(key)))
         });
         let mut reads = futures::stream::iter(reads).buffer_unordered(PARALLEL_READS);
@@ -494,6 +534,10 @@ impl StateAccess {
         }
         match error {
             RequestError::Forbidden(_) => SharedStateError::Forbidden { location, area },
+            error @ RequestError::NoStream(_) => SharedStateError::NotPrepared {
+                location,
+                text: error.to_string(),
+            },
             error => self.unreachable(error),
         }
     }
@@ -522,6 +566,7 @@ impl BucketValue {
             revision: message.seq,
             is_removed: is_removed(header(OPERATION_HEADER), header(MARKER_HEADER)),
             change: header(CHANGE_HEADER).map(str::to_owned),
+            lifetime: header(LIFETIME_HEADER).map(str::to_owned),
         })
     }
 

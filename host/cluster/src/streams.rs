@@ -35,11 +35,6 @@ pub(crate) fn area_stream(area: StateArea) -> Config {
         }
         StateArea::Sessions | StateArea::Jobs => 256,
     };
-    // Counts are worth nothing once all servers have stopped. The names of nodes whose log has to be closed are.
-    let storage = match area {
-        StateArea::Limits => StorageType::Memory,
-        _ => StorageType::File,
-    };
     Config {
         name: names::bucket_stream(area),
         description: Some(format!("mimir: {area}")),
@@ -48,7 +43,7 @@ pub(crate) fn area_stream(area: StateArea) -> Config {
         max_bytes: megabytes * MIB,
         max_messages: -1,
         discard: DiscardPolicy::New,
-        storage,
+        storage: StorageType::File,
         allow_rollup: true,
         deny_delete: true,
         // Reads from followers may be stale.
@@ -235,6 +230,9 @@ impl ClusterConnection {
             config.max_bytes = config.max_bytes.max(existing.config.max_bytes);
             // The servers refuse to withdraw it.
             config.deny_purge = existing.config.deny_purge;
+            // The servers refuse to change it. Older versions have created one stream in memory, which is created on the
+            // disk when it is missing after a restart of all servers.
+            config.storage = existing.config.storage;
         }
         config.num_replicas = replicas.unwrap_or(REPLICAS);
         let result = match self.put_stream(action, &config).await {
@@ -358,9 +356,7 @@ impl ClusterConnection {
             };
             match (&error, error.code()) {
                 (RequestError::Forbidden(_), _) => {
-                    return Err(RequestError::Connection(format!(
-                        "stream {name} does not exist: create the streams of the cluster with `mimir cluster setup`"
-                    )));
+                    return Err(RequestError::NoStream(name));
                 }
                 // Another configuration of this name is an administrator's choice.
                 (_, Some(code::STREAM_EXISTS)) => return Ok(()),
@@ -471,6 +467,7 @@ pub(crate) struct StreamLimits {
     pub(crate) max_bytes: i64,
     pub(crate) num_replicas: usize,
     pub(crate) deny_purge: bool,
+    pub(crate) storage: StorageType,
 }
 
 /// The usage of a stream.

@@ -193,12 +193,23 @@ pub enum SharedStateError {
         text: String,
     },
     /// This process may not access the area.
-    #[error("{location}: this process may not access {area}")]
+    #[error(
+        "{location}: this process may not access {area}; in a cluster, that needs the key of another role (--nats-key): \
+         commands need keys/admin.nk, servers keys/front.nk, workers keys/worker.nk"
+    )]
     Forbidden {
         /// The location of the store.
         location: String,
         /// The area.
         area: StateArea,
+    },
+    /// The store answers, but is not set up for the area.
+    #[error("{location}: {text}")]
+    NotPrepared {
+        /// The location of the store.
+        location: String,
+        /// The cause, and what to do.
+        text: String,
     },
     /// The store cannot be reached, or does not answer in time.
     #[error("{location} cannot be reached: {text}")]

@@ -25,7 +25,7 @@ use crate::ids::random_hex;
 use crate::state::NatsState;
 
 /// Lifetime of a lease, and the interval at which it is renewed.
-const LEASE_LIFETIME: Duration = Duration::from_secs(3);
+pub(crate) const LEASE_LIFETIME: Duration = Duration::from_secs(3);
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Interval between two attempts to renew a lease while the shared state cannot be reached.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mimir_core::shared_state::{
-    SharedState, SharedStateHandle, StateArea, StateChange, StateEntry, StateKey,
+    SharedState, SharedStateHandle, StateArea, StateChange, StateEntry, StateKey, StateRevision,
 };
 use parking_lot::RwLock;
 use tokio::sync::watch;
@@ -63,7 +63,8 @@ struct ViewParts {
 
 struct ViewedNode {
     entry: Arc<NodeEntry>,
-    /// Time at which the entry was last renewed or checked.
+    revision: StateRevision,
+    /// Time at which this revision was first seen.
     seen: Instant,
 }
 
@@ -148,10 +149,19 @@ impl NodeView {
     }
 
     fn set(&self, id: &str, entry: &StateEntry) {
+        let nodes = self.0.nodes.read();
+        let is_known = nodes
+            .get(id)
+            .is_some_and(|node| node.revision == entry.revision);
+        drop(nodes);
+        if is_known {
+            return;
+        }
         match serde_json::from_slice::<NodeEntry>(&entry.value) {
             Ok(node) if node.id == id => {
                 let node = ViewedNode {
                     entry: Arc::new(node),
+                    revision: entry.revision,
                     seen: Instant::now(),
                 };
                 self.0.nodes.write().insert(id.to_owned(), node);
@@ -169,7 +179,8 @@ impl NodeView {
         }
     }
 
-    /// Checks the nodes that were not renewed in time: a watch may miss removals.
+    /// Checks the nodes that were not renewed in time: a watch may miss removals. A read also removes an entry that the
+    /// servers have kept though it is not renewed.
     async fn check_stale_nodes(&self, state: &dyn SharedState, on_ended: &impl Fn(&str)) {
         let stale: Vec<String> = {
             let nodes = self.0.nodes.read();

@@ -16,7 +16,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
-use super::{MARKER_HEADER, OPERATION_HEADER, StateAccess, deadline, is_removed};
+use super::{LIFETIME_HEADER, MARKER_HEADER, OPERATION_HEADER, StateAccess, deadline, is_removed};
 use crate::connection::ACCESS_TIMEOUT;
 use crate::names;
 use crate::request::{RequestError, code, find_violation};
@@ -282,6 +282,7 @@ impl WatchTask {
         };
         let change = if is_removed(header(OPERATION_HEADER), header(MARKER_HEADER)) {
             current.keys.remove(&key);
+            self.access.lifetimes.forget(self.area, &key);
             // A removed key can have several markers.
             if !self.known.remove(&key) {
                 return true;
@@ -289,6 +290,10 @@ impl WatchTask {
             StateChange::Removed(key)
         } else {
             self.known.insert(key.clone());
+            // The first sight counts; a read removes the value.
+            let lifetime = header(LIFETIME_HEADER);
+            let lifetimes = &self.access.lifetimes;
+            lifetimes.has_ended(self.area, &key, revision, lifetime);
             if !current.is_complete {
                 current.keys.insert(key.clone());
             }

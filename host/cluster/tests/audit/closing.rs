@@ -1,9 +1,10 @@
 //! Closing of writers, and writers that go on after that.
 
-use mimir_cluster::NodeRole;
+use mimir_cluster::{NatsState, NodeEntry, NodeRole};
 use mimir_core::audit::AuditSink as _;
+use mimir_core::shared_state::{SharedState as _, StateArea};
 
-use crate::kit::{TestNode, event, wait_until};
+use crate::kit::{PATIENCE, TestNode, event, wait_until};
 use crate::nats_server::NatsServer;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -133,6 +134,57 @@ async fn node_that_leaves_closes_its_writer() {
     })
     .await;
     assert!(first.sink.record(&event("c2")).is_err());
+    let report = second.verify().await;
+    assert!(report.ok && report.closed_writers == 1, "{report:?}");
+}
+
+/// After a crash of a server, entries of ended nodes can be there again, and the server no longer knows their lifetime.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server"]
+async fn node_ends_without_renewal_even_if_the_server_keeps_its_entry() {
+    let server = NatsServer::start();
+    let (first, second) = (
+        TestNode::start(&server.url()).await,
+        TestNode::start(&server.url()).await,
+    );
+    let id = first.node.id();
+    first.announce("c1").await;
+    let state = NatsState::new(second.connection.clone());
+    let key = NodeEntry::key(&id);
+    drop(first);
+    let entry = loop {
+        let entry = state.get(StateArea::Nodes, &key).await.unwrap().unwrap();
+        let (value, revision) = (entry.value.clone(), entry.revision);
+        // The last renewal may still be on its way.
+        let kept = state.update(StateArea::Nodes, &key, value, revision, None);
+        if kept.await.is_ok() {
+            break entry;
+        }
+    };
+    wait_until("others see the entry", || {
+        second.node.nodes().get(&id).is_some()
+    })
+    .await;
+    tokio::time::timeout(PATIENCE, second.node.nodes().ended(&id))
+        .await
+        .unwrap();
+    assert_eq!(state.get(StateArea::Nodes, &key).await, Ok(None));
+    let found = second.wait_for_outcome(&id, "c1").await;
+    assert!(found.outcome.unwrap().may_have_run);
+    // It can come back at any time, after its log was closed, too.
+    let again = state.create(StateArea::Nodes, &key, entry.value, None);
+    again.await.unwrap();
+    wait_until("others see the entry", || {
+        second.node.nodes().get(&id).is_some()
+    })
+    .await;
+    tokio::time::timeout(PATIENCE, second.node.nodes().ended(&id))
+        .await
+        .unwrap();
+    // The node that lives has renewed its entry all the time.
+    let living = NodeEntry::key(&second.node.id());
+    let living = state.get(StateArea::Nodes, &living).await.unwrap();
+    assert!(living.is_some());
     let report = second.verify().await;
     assert!(report.ok && report.closed_writers == 1, "{report:?}");
 }

@@ -12,7 +12,7 @@ use mimir_core::audit::{AuditEvent, AuditSink as _, EventKind};
 use mimir_core::config::AuditSettings;
 
 /// Time limit of conditions that hold within seconds.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A node with its sink.
 pub struct TestNode {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use async_nats::jetstream::stream::StorageType;
 use mimir_cluster::{
     ClusterConnection, ClusterNode, ConnectionOptions, NatsState, NodeDescription, NodeRole,
 };
@@ -256,6 +257,68 @@ async fn replicas_share_limits_and_counters() {
     let added = futures::future::join_all(adding).await;
     assert_eq!(added.iter().filter(|added| **added == Ok(true)).count(), 14);
     assert_eq!(second.value().await, Ok(98));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server"]
+async fn replica_limits_hold_after_a_restart_of_the_server() {
+    let mut server = NatsServer::start();
+    let backend = Arc::new(CountingBackend::default());
+    let config = json!({"tools": {"counted": {"limits": {"callsPerMinute": 2}}}});
+    let replica = Replica::start(&server, vec![tool("counted", &backend)], config).await;
+    for _ in 0..2 {
+        assert!(replica.call("counted", "s").await.is_ok());
+    }
+    server.restart();
+    let outcome = loop {
+        let outcome = replica.call("counted", "s").await;
+        if code(&outcome) != Some(ToolErrorCode::Unavailable) {
+            break outcome;
+        }
+        // The connection is restored after a pause.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    assert_eq!(code(&outcome), Some(ToolErrorCode::LimitExceeded));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server"]
+async fn replica_streams_in_memory_of_older_versions_are_kept_until_they_are_lost() {
+    let mut server = NatsServer::start();
+    let client = async_nats::connect(server.url()).await.unwrap();
+    let older = async_nats::jetstream::stream::Config {
+        name: "KV_MIMIR_LIMITS".to_owned(),
+        subjects: vec!["$KV.MIMIR_LIMITS.>".to_owned()],
+        max_messages_per_subject: 1,
+        storage: StorageType::Memory,
+        allow_message_ttl: true,
+        deny_delete: true,
+        allow_rollup: true,
+        ..Default::default()
+    };
+    let jetstream = async_nats::jetstream::new(client);
+    jetstream.create_stream(older).await.unwrap();
+    let storage = async || {
+        let stream = jetstream.get_stream("KV_MIMIR_LIMITS").await;
+        stream.unwrap().cached_info().config.storage
+    };
+    let connect = async |url: String| {
+        let options = ConnectionOptions {
+            servers: url,
+            ..ConnectionOptions::default()
+        };
+        ClusterConnection::connect(options).await.unwrap()
+    };
+    let set_up = connect(server.url()).await.create_streams(None).await;
+    let limits = set_up.unwrap();
+    assert!(limits.iter().any(|stream| stream.existed));
+    assert_eq!(storage().await, StorageType::Memory);
+    server.restart();
+    let set_up = connect(server.url()).await.create_streams(None).await;
+    let created = set_up.unwrap();
+    let created: Vec<_> = created.iter().filter(|stream| !stream.existed).collect();
+    assert_eq!(created.len(), 1, "{created:?}");
+    assert_eq!(storage().await, StorageType::File);
 }
 
 #[tokio::test(flavor = "multi_thread")]
