@@ -125,6 +125,7 @@ fn is_loopback(server: &Url) -> bool {
 
 fn read_key(file: &Path) -> Result<(String, String), ClusterError> {
     let text = read_text(file, "key file")?;
+    warn_of_other_readers(file);
     let seed = text.trim();
     let invalid = |cause: &str| {
         ClusterError::Options(format!(
@@ -139,6 +140,22 @@ fn read_key(file: &Path) -> Result<(String, String), ClusterError> {
     }
     Ok((seed.to_owned(), key.public_key()))
 }
+
+/// Warns of a key file that all users of the machine can read.
+#[cfg(unix)]
+fn warn_of_other_readers(file: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    if std::fs::metadata(file).is_ok_and(|found| found.permissions().mode() & 0o004 != 0) {
+        let file = mimir_core::text::visible(&file.display().to_string());
+        tracing::warn!(
+            "all users of this machine can read the key file {file}: run `chmod 600` on it, and write new keys if others \
+             may have read it"
+        );
+    }
+}
+
+#[cfg(not(unix))]
+fn warn_of_other_readers(_: &Path) {}
 
 fn read_text(file: &Path, purpose: &str) -> Result<String, ClusterError> {
     let text = std::fs::read_to_string(file);

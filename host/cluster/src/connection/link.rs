@@ -280,7 +280,14 @@ async fn connect_client(
 fn note_event(events: &LinkEvents, event: &Event) {
     match event {
         Event::Connected => {
-            events.lost_since.send_replace(None);
+            if let Some(since) = events.lost_since.send_replace(None) {
+                // As visible as the message about the loss, so that a log does not end with that.
+                tracing::warn!(
+                    "{}: connected again after {} s",
+                    events.name,
+                    since.elapsed().as_secs()
+                );
+            }
             events.generation.send_modify(|number| *number += 1);
         }
         Event::ServerError(ServerError::Other(text)) => match PermissionViolation::parse(text) {

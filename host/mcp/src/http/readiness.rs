@@ -70,7 +70,7 @@ impl Readiness {
     /// Returns the answer.
     pub(super) fn response(&self) -> BoxedResponse {
         let draining = self.draining.load(Ordering::Relaxed);
-        let draining = draining.then_some(("draining", "the server is about to end"));
+        let draining = draining.then_some(("draining", "the process is about to end"));
         let failed = self.checks.iter();
         let failed = failed.filter_map(|check| Some((check.name, (check.check)().err()?)));
         let reasons = draining.into_iter().chain(failed);
