@@ -262,8 +262,12 @@ fn line(out: &mut dyn Write, entry: &AuditEntry) -> io::Result<()> {
     if let Some(millis) = value["durationMs"].as_f64() {
         write!(out, " {millis:.0} ms")?;
     }
+    if let Some(millis) = value["waitedMs"].as_f64().filter(|millis| *millis >= 50.0) {
+        write!(out, " after {:.1} s for the answer", millis / 1_000.0)?;
+    }
     for (name, mark) in [
         ("client", "from "),
+        ("worker", "on "),
         ("parent", "called by "),
         ("detail", ""),
     ] {

@@ -35,6 +35,8 @@ struct ForwardedEvent<'a> {
     event: &'a AuditEvent,
     /// Id of the node that has sent the call.
     front: &'a str,
+    /// Id of the node that runs it.
+    worker: &'a str,
 }
 
 /// Records events on the chain of this process's node. All sinks of a node write one chain.
@@ -85,9 +87,13 @@ impl ClusterAuditSink {
             _ => QueuedLineKind::Other,
         };
         let held = self.held.get(&event.id);
-        let front = held.as_ref().and_then(|held| held.front.as_deref());
-        let draft = match front.filter(|_| kind != QueuedLineKind::Other) {
-            Some(front) => LineDraft::new(&ForwardedEvent { event, front }),
+        let forwarded = held.as_ref().filter(|_| kind != QueuedLineKind::Other);
+        let draft = match forwarded.and_then(|held| Some((held.front.as_deref()?, &*held.node))) {
+            Some((front, worker)) => LineDraft::new(&ForwardedEvent {
+                event,
+                front,
+                worker,
+            }),
             None => LineDraft::new(event),
         };
         let draft =
