@@ -22,6 +22,7 @@ use mimir::shared_questions::QuestionStore;
 
 use crate::output::warn;
 
+mod argument_scope;
 mod call_subject;
 mod charts;
 mod cluster_nodes;
@@ -41,6 +42,7 @@ mod record;
 mod record_source;
 mod recorded_calls;
 mod servers;
+mod stored_approvals;
 mod story;
 mod story_steps;
 mod strangers;
@@ -55,7 +57,7 @@ pub mod workspace;
 use policy_edits::EditScope;
 use previews::PreviewCache;
 use visible_text::make_visible;
-use workspace::{ConsoleWorkspace, LoadedWorkspace, blocking};
+use workspace::{ConsoleWorkspace, LoadedWorkspace, blocking, blocking_future};
 
 /// Time within which a question of another process is seen.
 const QUESTION_LATENCY: Duration = Duration::from_millis(20);
@@ -338,11 +340,18 @@ impl ConsoleState {
                 edit,
             } => {
                 let workspace = self.workspace.load().await?;
-                what_if::explain(&workspace, &tool, arguments, edit.as_ref()).await
+                blocking_future(move || async move {
+                    what_if::explain(&workspace, &tool, arguments, edit.as_ref()).await
+                })
+                .await
             }
             Request::WhatIf { edit, days } => {
                 let _permit = self.log_permit().await;
-                what_if::what_if(self.workspace.load().await?, &edit, days, self.edits).await
+                let (workspace, scope) = (self.workspace.load().await?, self.edits);
+                blocking_future(move || async move {
+                    what_if::what_if(&workspace, &edit, days, scope).await
+                })
+                .await
             }
             Request::ProposeEdit { edit } => {
                 let scope = self.edits;

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 
 use jiff::Timestamp;
-use mimir_core::approval::{ApprovalStore as _, StoredApproval};
+use mimir_core::approval::StoredApproval;
 use mimir_core::tool::ToolSource;
 use mimir_core::{Decision, Needs, ToolError};
 use serde_json::{Value, json};
 
 use super::recorded_calls::{days_ago, visit_calls};
+use super::stored_approvals::{listed_approvals, stored_approvals};
 use super::workspace::LoadedWorkspace;
 
 /// Period without use, in days.
@@ -18,7 +19,7 @@ const UNUSED_DAYS: u32 = 30;
 /// Least number of approvals that a rule must replace to be proposed.
 const REPLACED_MIN: usize = 3;
 
-/// Returns the grants that were not used, and rules that would replace questions.
+/// Returns the grants and stored approvals that were not used, and rules that would replace questions.
 pub fn report(workspace: &LoadedWorkspace) -> Result<Value, ToolError> {
     let since = days_ago(UNUSED_DAYS);
     let mut last_used: HashMap<String, Timestamp> = HashMap::new();
@@ -44,6 +45,7 @@ pub fn report(workspace: &LoadedWorkspace) -> Result<Value, ToolError> {
         "days": UNUSED_DAYS,
         "recordBegins": oldest.map(|time| format!("{time:.0}")),
         "unused": unused(workspace, since, &last_used),
+        "unusedApprovals": unused_approvals(workspace, since)?,
         "rules": rules(workspace, &approved, &refused)?,
     }))
 }
@@ -81,20 +83,21 @@ fn unused(
     unused
 }
 
+/// Returns the stored approvals that no call has used in the period.
+fn unused_approvals(workspace: &LoadedWorkspace, since: Timestamp) -> Result<Value, ToolError> {
+    let is_unused = |stored: &StoredApproval| stored.last_used.is_none_or(|used| used < since);
+    let mut unused = stored_approvals(workspace)?;
+    unused.retain(is_unused);
+    listed_approvals(workspace, &unused)
+}
+
 /// Returns rules for tools whose calls were approved again and again, and never refused.
 fn rules(
     workspace: &LoadedWorkspace,
     approved: &BTreeMap<String, usize>,
     refused: &HashMap<String, usize>,
 ) -> Result<Vec<Value>, ToolError> {
-    let stored = match (workspace.setup.cluster(), workspace.setup.approvals()) {
-        (Some(cluster), _) => cluster.approvals().approvals(),
-        (None, Some(store)) => store.approvals(),
-        (None, None) => Ok(Vec::new()),
-    };
-    let stored = stored.map_err(ToolError::unavailable)?;
-    let now = Timestamp::now();
-    let stored: Vec<&StoredApproval> = stored.iter().filter(|stored| stored.is_live(now)).collect();
+    let stored = stored_approvals(workspace)?;
     let snapshot = workspace.snapshot();
     let mut rules: Vec<(usize, Value)> = Vec::new();
     for tool in snapshot.registry.tools() {

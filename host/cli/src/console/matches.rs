@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use mimir::shared_questions::SharedQuestion;
 
 use super::recorded_calls::{AuditedCall, visit_calls};
-use super::workspace::{LoadedWorkspace, blocking};
+use super::workspace::{LoadedWorkspace, blocking_future};
 
 /// Number of calls of the record that are tested.
 const CALLS_MAX: usize = 1_000;
@@ -43,16 +43,27 @@ pub async fn find_matches(
         )));
     }
     let patterns = patterns.unwrap_or(offered);
-    let reader = std::sync::Arc::clone(&workspace);
-    let calls = blocking(move || last_calls(&reader)).await?;
-    let of_tool = calls.iter().filter(|call| call.tool == card.tool);
-    let of_tool: Vec<&AuditedCall> = of_tool.collect();
+    let (tool, covers) = (card.tool.clone(), card.facts.covers.clone());
+    // Reading many commands takes long.
+    blocking_future(move || async move {
+        test_calls(&workspace, &tool, covers.as_deref(), &patterns).await
+    })
+    .await
+}
+
+async fn test_calls(
+    workspace: &LoadedWorkspace,
+    tool: &str,
+    covers: Option<&ApprovalPattern>,
+    patterns: &[String],
+) -> Result<Value, ToolError> {
+    let calls = last_calls(workspace)?;
+    let of_tool: Vec<&AuditedCall> = calls.iter().filter(|call| call.tool == tool).collect();
     let mut matches = CallMatches::default();
     if patterns.is_empty() {
-        let pattern = card.facts.covers.as_deref();
-        matches.test_arguments(pattern, &of_tool);
+        matches.test_arguments(covers, &of_tool);
     } else {
-        matches.test_commands(&workspace, &patterns, &of_tool).await;
+        matches.test_commands(workspace, patterns, &of_tool).await;
     }
     Ok(json!({
         "checked": calls.len(),

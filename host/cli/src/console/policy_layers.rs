@@ -11,9 +11,11 @@ use serde_json::{Value, json};
 use mimir::settings::{ConfigFile, ConfigLocation, ConfigOwner, ConfigSchema, LeafSetting};
 
 use super::policy_edits::EditScope;
+use super::stored_approvals::{listed_approvals, stored_approvals};
 use super::workspace::LoadedWorkspace;
 
-/// Returns the rules of each layer, in the order in which files are read, and the files that can be edited.
+/// Returns the rules of each layer, in the order in which files are read, the stored approvals, and the files that can be
+/// edited.
 pub fn layers(workspace: &LoadedWorkspace, scope: EditScope) -> Result<Value, ToolError> {
     let setup = &workspace.setup;
     let redactor = workspace.redactor()?;
@@ -48,6 +50,7 @@ pub fn layers(workspace: &LoadedWorkspace, scope: EditScope) -> Result<Value, To
         "layers": layers,
         "files": files,
         "withheld": settings.withheld(),
+        "approvals": listed_approvals(workspace, &stored_approvals(workspace)?)?,
         "keys": keys(scope),
         "rulesOnly": scope == EditScope::RulesOnly,
     }))

@@ -305,6 +305,26 @@ async fn console_answer_always_takes_narrower_patterns_only() {
         .await
         .unwrap();
     calling.await.unwrap();
+    let policy = console.get(ConsoleRequest::Policy).await;
+    let unused = console.get(ConsoleRequest::LeastPrivilege).await;
+    for approvals in [&policy["approvals"], &unused["unusedApprovals"]] {
+        let [approval] = approvals.as_array().unwrap().as_slice() else {
+            panic!("{approvals}");
+        };
+        assert_eq!(
+            (
+                &approval["tool"],
+                &approval["pattern"],
+                &approval["lastUsed"]
+            ),
+            (&json!("exec"), &json!("command `mkdir -p *`"), &Value::Null)
+        );
+        assert_eq!(approval["current"], true);
+        let id = approval["id"].as_str().unwrap();
+        let revoke = approval["command"].as_str().unwrap();
+        let prefix = revoke.strip_prefix("mimir approvals revoke ").unwrap();
+        assert!(!prefix.is_empty() && id.starts_with(prefix), "{revoke}");
+    }
     let explained = again
         .explain(call("exec", json!({"command": "mkdir -p z"})))
         .await;
@@ -450,6 +470,28 @@ async fn console_lists_have_the_tools_servers_and_sessions() {
         console.try_get(unknown).await.unwrap_err().code,
         ToolErrorCode::NotFound
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn console_shows_the_problem_of_a_tool_that_is_left_out() {
+    let console = ConsoleFixture::new();
+    let tools = console.root().join(".mimir/tools");
+    std::fs::create_dir_all(&tools).unwrap();
+    let broken = "name: broken\ndescription: Prints.\nruntime: bashh\ncode: ls\n";
+    std::fs::write(tools.join("broken.yml"), broken).unwrap();
+    let list = console.get(ConsoleRequest::Tools).await;
+    let [left_out] = list["quarantined"].as_array().unwrap().as_slice() else {
+        panic!("{}", list["quarantined"]);
+    };
+    let location = left_out["location"].as_str().unwrap();
+    let reason = left_out["reason"].as_str().unwrap();
+    assert!(location.contains("broken.yml"), "{left_out}");
+    assert!(reason.contains("bashh"), "{left_out}");
+    let name = "broken".to_owned();
+    let error = console.try_get(ConsoleRequest::ToolDetails { name }).await;
+    let error = error.unwrap_err();
+    assert_eq!(error.code, ToolErrorCode::NotFound);
+    assert!(error.message.contains(reason), "{}", error.message);
 }
 
 #[tokio::test]

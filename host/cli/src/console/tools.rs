@@ -10,7 +10,7 @@ use mimir_core::audit::EventKind;
 use mimir_core::grants::{Grant, is_foreign};
 use mimir_core::text::visible;
 use mimir_core::tool::{ToolSource, ToolTrust};
-use mimir_core::{AuditEvent, Needs, Tool, ToolError};
+use mimir_core::{AuditEvent, Needs, Quarantined, Tool, ToolError};
 use mimir_wasm::family::proofs;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use crate::args::DefinitionFormat;
 use crate::commands::tools_trust::{find_plugin, pin_local_file};
 use crate::exit::CommandFailure;
 use crate::output::info;
-use crate::tools::{TokenCosts, ToolDetails, ToolList, disable, enable};
+use crate::tools::{TokenCosts, ToolDetails, ToolList, disable, enable, is_named};
 
 use super::recorded_calls::{days_ago, visit_calls};
 use super::workspace::LoadedWorkspace;
@@ -93,6 +93,8 @@ pub fn list(workspace: &LoadedWorkspace, usage: &UsageCache) -> Result<Value, To
         }
     }
     costs.save();
+    // The reasons quote the files.
+    workspace.redactor()?.mask_value(&mut value["quarantined"]);
     Ok(value)
 }
 
@@ -139,7 +141,8 @@ fn trust_value(tool: &Tool) -> Value {
 /// Returns the details of a tool.
 pub async fn details(workspace: &LoadedWorkspace, name: &str) -> Result<Value, ToolError> {
     let snapshot = workspace.snapshot();
-    let tool = snapshot.registry.find(name)?;
+    let found = snapshot.registry.find(name);
+    let tool = found.map_err(|error| with_problem(workspace, name, error))?;
     let mut costs = TokenCosts::open(&workspace.setup.user_dirs);
     let details = ToolDetails::for_tool(&workspace.setup, tool, &mut costs);
     let mut value = info::value(tool, &snapshot.policy, &details);
@@ -151,6 +154,24 @@ pub async fn details(workspace: &LoadedWorkspace, name: &str) -> Result<Value, T
         value["descriptionProblem"] = json!(error.message);
     }
     Ok(value)
+}
+
+/// Adds the problem of a tool that is left out to the error of its lookup. It quotes the file, so that only people see it.
+fn with_problem(workspace: &LoadedWorkspace, name: &str, error: ToolError) -> ToolError {
+    let snapshot = workspace.snapshot();
+    let mut left_out = snapshot.registry.quarantined().iter();
+    let Some(Quarantined {
+        location, reason, ..
+    }) = left_out.find(|left_out| is_named(left_out, name))
+    else {
+        return error;
+    };
+    let mut message = format!("{location} is left out: {reason}");
+    match workspace.redactor() {
+        Ok(redactor) => redactor.mask_text(&mut message),
+        Err(unreadable) => return unreadable,
+    };
+    ToolError { message, ..error }
 }
 
 /// Switches a tool on or off in the settings.

@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use mimir_console::PolicyEdit;
 use mimir_core::{Call, CallContext, Decision, Pipeline, Tool, ToolError};
 use serde_json::{Value, json};
 
+use super::argument_scope::{ArgumentEffect, ArgumentScope};
 use super::matches::call_value;
 use super::policy_edits::{EditScope, preview};
 use super::recorded_calls::{AuditedCall, days_ago, visit_calls};
-use super::workspace::{LoadedWorkspace, blocking};
+use super::workspace::LoadedWorkspace;
 use crate::commands::explain::{ExplainReport, ungranted_files};
 use mimir::install_package::question_of_running_call;
 
@@ -27,6 +27,7 @@ const EXAMPLES_MAX: usize = 50;
 const UNJUDGED_MAX: usize = 200;
 
 /// Explains the decision about an example call, as `mimir policy explain --json` does, with an edit if there is one.
+/// Blocks while it applies the edit.
 pub async fn explain(
     workspace: &LoadedWorkspace,
     tool: &str,
@@ -76,25 +77,22 @@ struct ChangedCalls {
 
 /// Evaluates the calls of the last days with the current rules and with an edit. What the session of a call had read is
 /// not considered. A call whose arguments are not on record is judged by its tool and its recorded decision, as far as
-/// these are sufficient.
+/// these are sufficient. Blocks while it applies the edit and reads the record.
 pub async fn what_if(
-    workspace: Arc<LoadedWorkspace>,
+    workspace: &LoadedWorkspace,
     edit: &PolicyEdit,
     days: u32,
     scope: EditScope,
 ) -> Result<Value, ToolError> {
     let days = days.clamp(1, 90);
-    let after = workspace.with_policy(preview(&workspace, edit)?.settings.policy()?);
-    let reader = Arc::clone(&workspace);
-    let groups = blocking(move || group_calls(&reader, days)).await?;
+    let edited = preview(workspace, edit)?.settings;
+    let after = workspace.with_policy(edited.policy()?);
+    let groups = group_calls(workspace, days)?;
     let until = Instant::now() + TIME_MAX;
     let judge = EditJudge {
         before: &workspace.pipeline,
         after: &after,
-        concerns_tools_only: edit
-            .changes
-            .iter()
-            .all(|change| is_about_tools(&change.key)),
+        scope: ArgumentScope::new(edit, &workspace.setup.settings, &edited),
     };
     let mut checked = 0;
     let mut changes: BTreeMap<(Decision, Decision), ChangedCalls> = BTreeMap::new();
@@ -164,18 +162,6 @@ pub async fn what_if(
     Ok(report)
 }
 
-/// Returns true if a key decides about all calls of a tool, whatever their arguments are.
-fn is_about_tools(key: &str) -> bool {
-    let parts: Vec<&str> = key.trim().split('.').collect();
-    matches!(
-        parts.as_slice(),
-        ["approval", ..]
-            | ["policy", "allow" | "deny" | "groups", ..]
-            | ["tools", _, "approval" | "enabled"]
-            | ["tools", _, "approval", "level"]
-    )
-}
-
 fn group_calls(workspace: &LoadedWorkspace, days: u32) -> Result<Vec<EqualCalls>, ToolError> {
     let mut groups: HashMap<(String, String), EqualCalls> = HashMap::new();
     let mut read = 0;
@@ -231,8 +217,8 @@ enum EditVerdict {
 struct EditJudge<'a> {
     before: &'a Pipeline,
     after: &'a Pipeline,
-    /// True if the edit concerns all calls of some tools, whatever their arguments are.
-    concerns_tools_only: bool,
+    /// The calls about which the edit decides by their arguments.
+    scope: ArgumentScope,
 }
 
 impl EditJudge<'_> {
@@ -271,9 +257,13 @@ impl EditJudge<'_> {
         };
         let (before, after) = (by_tool(self.before), by_tool(self.after));
         if before == after {
-            return match self.concerns_tools_only {
-                true => EditVerdict::Decided(recorded, recorded),
-                false => EditVerdict::Unknown("its arguments are not on record"),
+            return match self.scope.effect_on(tool) {
+                ArgumentEffect::Unchanged => EditVerdict::Decided(recorded, recorded),
+                // The strictest decision wins.
+                ArgumentEffect::AtLeast(added) => {
+                    EditVerdict::Decided(recorded, recorded.max(added))
+                }
+                ArgumentEffect::Unknown => EditVerdict::Unknown("its arguments are not on record"),
             };
         }
         if after >= recorded {

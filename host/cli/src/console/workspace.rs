@@ -181,6 +181,18 @@ impl ConsoleWorkspace {
     }
 }
 
+/// Runs a future that computes for long on a thread on which it may block, so that other tasks of the process go on.
+pub async fn blocking_future<T, F>(
+    create: impl FnOnce() -> F + Send + 'static,
+) -> Result<T, ToolError>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T, ToolError>>,
+{
+    let runtime = tokio::runtime::Handle::current();
+    blocking(move || runtime.block_on(create())).await
+}
+
 /// Runs a function that reads or writes files on a thread on which it may block.
 pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,

@@ -1,5 +1,7 @@
 //! Rules and settings: their rows, edits as YAML, edits at the console of a server, and calls without arguments on record.
 
+use std::time::Instant;
+
 use super::*;
 
 fn yaml_edit(key: &str, yaml: &str) -> PolicyEdit {
@@ -302,7 +304,7 @@ async fn console_what_if_judges_calls_without_arguments_by_their_tool() {
     // Whether a rule about arguments matches is not known.
     let rule = "[{decision: deny, when: {path: {glob: 'b*'}}}]";
     let judged = judge("tools.read_file.rules", rule).await;
-    assert_eq!(judged["unjudged"], 3, "{judged}");
+    assert_eq!(judged["unjudged"], 2, "{judged}");
     assert_eq!(judged["unjudgedBy"][0]["tool"], "read_file");
     assert_eq!(
         judged["unjudgedBy"][0]["why"],
@@ -313,6 +315,56 @@ async fn console_what_if_judges_calls_without_arguments_by_their_tool() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn console_what_if_judges_calls_of_tools_that_no_changed_rule_names() {
+    let settings = "policy: {rules: [{decision: ask, tools: [list_directory], when: {path: x}}]}\n";
+    let console = ConsoleFixture::with_settings(settings);
+    std::fs::write(console.root().join("a.txt"), "x").unwrap();
+    let pipeline = console.pipeline().await;
+    for _ in 0..2 {
+        let read = call("read_file", json!({"path": "a.txt"}));
+        assert!(pipeline.call(read).await.is_ok());
+    }
+    pipeline.call(call("list_directory", json!({}))).await;
+    let kept = "{decision: ask, tools: [list_directory], when: {path: x}}";
+    let judge = async |rules: &str| {
+        let edit = yaml_edit("policy.rules", rules);
+        let judged = console.get(ConsoleRequest::WhatIf { edit, days: 7 }).await;
+        let changes = judged["changes"].as_array().unwrap().iter();
+        let changes = changes.map(|change| format!("{} {}", change["after"], change["count"]));
+        let changes: Vec<String> = changes.collect();
+        (judged["unjudged"].as_u64().unwrap(), changes.join(", "))
+    };
+    let nothing = |unjudged| (unjudged, String::new());
+    for (rule, expected) in [
+        ("{decision: deny, tools: [write_file]}", nothing(0)),
+        (
+            "{decision: deny, tools: [write_file], when: {path: y}}",
+            nothing(0),
+        ),
+        (
+            "{decision: deny, tools: [read_file]}",
+            (0, "\"deny\" 2".to_owned()),
+        ),
+        ("{decision: deny, when: {path: y}}", nothing(3)),
+        (
+            "{decision: deny, tools: [read_file], when: {path: y}}",
+            nothing(2),
+        ),
+        (
+            "{decision: deny, groups: [read], when: {path: y}}",
+            nothing(3),
+        ),
+        ("{decision: allow, tools: [read_file]}", nothing(2)),
+    ] {
+        let judged = judge(&format!("[{kept}, {rule}]")).await;
+        assert_eq!(judged, expected, "{rule}");
+    }
+    // Without the old rule.
+    let judged = judge("[{decision: deny, tools: [write_file]}]").await;
+    assert_eq!(judged, nothing(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn console_edited_arguments_are_those_on_record() {
     let console = ConsoleFixture::new();
     let pipeline = console.pipeline().await;
@@ -320,10 +372,13 @@ async fn console_edited_arguments_are_those_on_record() {
     let id = request.context.request_id.to_string();
     let calling = tokio::spawn(async move { pipeline.call(request).await });
     let question = console.wait_for_question().await;
+    let first_seen = Instant::now();
+    tokio::time::sleep(Duration::from_millis(100)).await;
     let edited = QuestionAnswer {
         arguments: Some(json!({"path": "b.txt", "content": "new"})),
         ..answer_to(&question, QuestionAnswerKind::Edit)
     };
+    let first_wait = first_seen.elapsed();
     console.answer(&question, edited).await.unwrap();
     // The edited call is asked about as well.
     let again = loop {
@@ -338,7 +393,9 @@ async fn console_edited_arguments_are_those_on_record() {
             .unwrap()
             .contains("b.txt")
     );
+    let second_seen = Instant::now();
     let again = console.with_preview(&again).await;
+    let second_wait = second_seen.elapsed();
     let yes = answer_to(&again, QuestionAnswerKind::Once);
     console.answer(&again, yes).await.unwrap();
     assert!(calling.await.unwrap().is_ok());
@@ -346,5 +403,9 @@ async fn console_edited_arguments_are_those_on_record() {
     let story = console.get(ConsoleRequest::CallStory { id }).await;
     let entries = story["entries"].as_array().unwrap();
     let recorded = entries.iter().find(|entry| entry["event"] == "call");
-    assert_eq!(recorded.unwrap()["arguments"]["path"], "b.txt", "{story}");
+    let recorded = recorded.unwrap();
+    assert_eq!(recorded["arguments"]["path"], "b.txt", "{story}");
+    // The call has waited for both answers.
+    let waited = Duration::from_millis(recorded["waitedMs"].as_u64().unwrap() + 1);
+    assert!(waited >= first_wait + second_wait, "{waited:?}");
 }
