@@ -78,7 +78,7 @@ const hash = (text) => createHash('sha256').update(text).digest('hex');
 files.SHA256SUMS = Object.keys(files).map((name) => `${hash(files[name])}  ${name}\n`).join('');
 
 // Without compression; about a third of it with gzip.
-const LIMIT = 160 * 1024;
+const LIMIT = 168 * 1024;
 const size = Buffer.byteLength(files['console.js']) + Buffer.byteLength(files['console.css']);
 if (size > LIMIT) throw new Error(`the page is ${size} bytes; the limit is ${LIMIT}`);
 for (const name of readdirSync(join(here, 'src'), { recursive: true }).filter((name) => name.endsWith('.js'))) {

@@ -43,11 +43,11 @@ async function start() {
       shared.live.applyAll(events, overlap);
       shared.touchLive();
     },
-    on: {
+    change: {
       question: shared.storeQuestion,
       'question-ended': shared.endQuestion,
-      record: pushRecord,
       stop: (stop) => shared.session.set({ ...shared.session.get(), stop }),
     },
+    on: { record: pushRecord },
   });
 }

@@ -17,6 +17,60 @@ const rows = (page) => page.getByRole('treeitem');
 const strip = (page) => page.getByRole('region', { name: 'Stopped agents' });
 
 export const tests = {
+  async 'a call that waits behind the question about another one says so'(browser) {
+    await withPage(browser, { hash: '#/live', fixture: { questions: ['exec'] } }, async (page, fixture) => {
+      const [question] = fixture.questions.values();
+      const at = new Date().toISOString();
+      const process = { name: 'mimir serve', pid: 4100 };
+      fixture.publish(['behind', 'elsewhere'].flatMap((id) => [
+        { kind: 'started', id, at, process, session: id === 'behind' ? question.session : 'other', tool: 'exec', source: 'built-in', arguments: '{}' },
+        { kind: 'decided', id, decision: 'ask', reasons: [], state: 'waiting' },
+      ]));
+      await page.getByText('2 calls wait for an answer, and 1 behind another question').waitFor();
+      await page.goto(page.url().replace(/#.*/, '#/live/behind'));
+      await page.getByText('This call waits behind').waitFor();
+      await page.getByRole('link', { name: 'another question' }).click();
+      await page.getByRole('heading', { name: 'May exec run?' }).waitFor();
+    });
+  },
+
+  async 'what happens while the lists are loaded is not undone by them'(browser) {
+    await withPage(browser, { hash: '#/live', fixture: { questions: ['edit'] } }, async (page, fixture, context) => {
+      const waiting = [];
+      const isHeld = { agents: true };
+      await context.route('**/api/agents', async (route) => {
+        const response = await route.fetch();
+        if (isHeld.agents) waiting.push(() => route.fulfill({ response }));
+        else route.fulfill({ response });
+      });
+      await page.reload();
+      await eventually(() => assert.equal(waiting.length, 1));
+      // The lists are older than all of this.
+      const [first] = fixture.questions.keys();
+      fixture.end(first, 'once', 'bob');
+      fixture.ask('exec');
+      fixture.send('stop', { by: 'bob', atMs: Date.now(), reason: 'wait' });
+      await page.waitForTimeout(200);
+      waiting[0]();
+      await page.getByText('Connected').waitFor();
+      await page.getByText('Everything is stopped.').waitFor();
+      await page.getByRole('link', { name: 'Questions 1 open' }).click();
+      await page.getByRole('heading', { name: 'May exec run?' }).waitFor();
+      // Of two loads, the older one does not count, even if its answer is the last.
+      fixture.send('changed', { what: 'calls' });
+      await eventually(() => assert.equal(waiting.length, 2));
+      isHeld.agents = false;
+      const [second] = fixture.questions.keys();
+      fixture.questions.delete(second);
+      fixture.send('changed', { what: 'questions' });
+      await page.getByText('Connected').waitFor();
+      await page.getByRole('link', { name: 'Questions', exact: true }).waitFor();
+      waiting[1]();
+      await page.waitForTimeout(300);
+      assert.equal(await page.title(), 'mimir console – server');
+    });
+  },
+
   async 'stops one of three agents, and lets it work again'(browser) {
     await withPage(browser, { fixture: NONE }, async (page, fixture) => {
       for (const [client, pid] of [['claude-code', 4100], ['codex', 4101], ['zed', 4102]]) startCall(fixture, `run-${client}`, { client, pid });

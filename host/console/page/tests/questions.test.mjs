@@ -95,6 +95,64 @@ export const tests = {
     });
   },
 
+  async 'an edited pattern is what the dialog names, and a refused one stays to be corrected'(browser) {
+    await withPage(browser, { hash: '#/questions', fixture: { questions: ['exec'] }, expectErrors: true }, async (page, fixture) => {
+      await page.waitForTimeout(GUARD_MS);
+      await page.getByRole('button', { name: 'Yes, always…' }).click();
+      const dialog = page.getByRole('dialog');
+      const pattern = dialog.getByRole('textbox', { name: /^Patterns/ });
+      await dialog.getByText('the commands `cargo publish').waitFor();
+      await pattern.fill('cargo publish --dry-run -p a');
+      await dialog.getByText('the commands `cargo publish').waitFor({ state: 'detached' });
+      assert.deepEqual(await dialog.locator('.names code').allInnerTexts(), ['cargo publish --dry-run -p a']);
+      await pattern.fill('*');
+      await dialog.getByRole('alert').getByText('is not one of the offered patterns').waitFor();
+      assert.equal(await dialog.getByRole('button', { name: 'Always allow' }).isDisabled(), true);
+      await pattern.press('Tab');
+      assert.equal(await pattern.inputValue(), '*');
+      // The answer may be refused before the test of the pattern is.
+      await page.route('**/matches', () => {});
+      await pattern.fill('*');
+      await pattern.fill('* ');
+      await dialog.getByRole('button', { name: 'Always allow' }).and(page.locator(':enabled')).click();
+      await dialog.getByRole('alert').getByText('is not one of the offered patterns').waitFor();
+      assert.equal(await pattern.inputValue(), '* ');
+      await page.unroute('**/matches');
+      await pattern.fill('cargo publish --dry-run -p b');
+      await dialog.getByText('2 calls of the last 1,000').waitFor();
+      await dialog.getByRole('button', { name: 'Always allow' }).click();
+      await dialog.waitFor({ state: 'detached' });
+      assert.deepEqual(answers(fixture).at(-1).body.pattern, ['cargo publish --dry-run -p b']);
+    });
+  },
+
+  async 'nothing that an answer covers is cut'(browser) {
+    await withPage(browser, { hash: '#/questions', fixture: { questions: [] } }, async (page, fixture) => {
+      const question = fixture.ask('edit');
+      const text = `allow exec with command="touch ${'long/'.repeat(300)} && git push --force"`;
+      const changed = { ...question, card: { ...question.card, always: { text } } };
+      fixture.questions.set(question.id, changed);
+      fixture.send('question', changed);
+      assert.equal(await page.locator('.coverage code').filter({ hasText: '--force"' }).innerText(), text);
+      const box = await page.locator('.answers').boundingBox();
+      assert.ok(box.height < 400, `the answers are ${box.height} px high`);
+      await page.getByRole('button', { name: 'Yes, always…' }).and(page.locator(':enabled')).click();
+      assert.equal(await page.getByRole('dialog').locator('.names code').first().innerText(), text);
+    });
+  },
+
+  async 'several questions say why they have no answer for the session'(browser) {
+    await withPage(browser, { hash: '#/questions', fixture: { questions: ['edit', 'exec'] } }, async (page, fixture) => {
+      const [[id, question]] = fixture.questions;
+      const changed = { ...question, answers: ['once', 'no'] };
+      fixture.questions.set(id, changed);
+      fixture.send('question', changed);
+      for (const tool of ['edit_file', 'exec']) await page.getByRole('checkbox', { name: `Select the question about ${tool}` }).check();
+      await page.getByText('“This session” is not offered for edit_file.').waitFor();
+      assert.equal(await page.getByRole('button', { name: 'This session…' }).isDisabled(), true);
+    });
+  },
+
   async 'a key that was meant for the card before does not answer the next one'(browser) {
     await withPage(browser, { hash: '#/questions', fixture: { questions: ['edit', 'exec'] } }, async (page, fixture) => {
       await page.waitForTimeout(GUARD_MS);

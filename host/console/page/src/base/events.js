@@ -1,4 +1,4 @@
-/** The stream of events: calls in batches per frame, questions at once. */
+/** The stream of events: calls in batches per frame, others at once. Those about the lists wait until the lists are loaded. */
 import { get, loginRequired } from './api.js';
 import { createStore, emitChange } from './store.js';
 
@@ -30,12 +30,17 @@ const RECONNECT_MS = 2_000;
 
 /**
  * Opens the stream.
- * @param {{ load: () => Promise<void>, calls: (events: object[], overlap: boolean) => void, on: Record<string, (data: any) => void> }} handlers
- *   `load` fetches the lists after each connect. `calls` gets the live events of a frame; those of the first batch after a
- *   load may be part of the loaded list already. `on` has one function for each other kind of event.
+ * @param {{ load: () => Promise<() => void>, calls: (events: object[], overlap: boolean) => void, change: Record<string, (data: any) => void>, on: Record<string, (data: any) => void> }} handlers
+ *   `load` fetches the lists after each connect, and returns the function that shows them. `calls` gets the live events of a
+ *   frame; those of the first batch after a load may be part of the loaded list already. `change` has a function for each
+ *   kind of event that changes a list, and may get events that are part of the list; `on` for each other kind.
  */
-export function openEvents({ load, calls, on }) {
+export function openEvents({ load, calls, change, on }) {
   let waiting = [];
+  /** Changes that wait for the lists, each as a function. */
+  let changes = [];
+  /** The number of the last load. The result of an older one is dropped. */
+  let turn = 0;
   let scheduled = false;
   let isLoaded = false;
   let mayOverlap = true;
@@ -62,21 +67,35 @@ export function openEvents({ load, calls, on }) {
   document.addEventListener('visibilitychange', flush);
 
   const reload = async () => {
+    const mine = ++turn;
     isLoaded = false;
     try {
-      await load();
+      const show = await load();
+      if (mine !== turn) return;
+      show();
       isLoaded = true;
       mayOverlap = true;
+      for (const apply of changes.splice(0)) apply();
       connection.set('live');
       schedule();
     } catch {
+      if (mine !== turn) return;
       source.close();
       retry();
     }
   };
+  const listen = (kind, handle) =>
+    source.addEventListener(kind, ({ data }) => {
+      const value = parse(data);
+      if (value !== undefined) handle(value);
+    });
   const connect = () => {
     source = new EventSource('api/events');
-    source.onopen = reload;
+    source.onopen = () => {
+      // Events may have been missed since these, and the lists that are loaded now have them.
+      changes = [];
+      reload();
+    };
     source.onerror = () => {
       if (loginRequired.get()) return source.close();
       connection.set('lost');
@@ -88,12 +107,8 @@ export function openEvents({ load, calls, on }) {
       for (const event of events) waiting.push(event);
       schedule();
     });
-    for (const [kind, handle] of Object.entries(on)) {
-      source.addEventListener(kind, ({ data }) => {
-        const value = parse(data);
-        if (value !== undefined) handle(value);
-      });
-    }
+    for (const [kind, handle] of Object.entries(on)) listen(kind, handle);
+    for (const [kind, handle] of Object.entries(change)) listen(kind, (value) => (isLoaded ? handle(value) : changes.push(() => handle(value))));
     source.addEventListener('changed', ({ data }) => {
       const what = parse(data)?.what;
       if (what === 'calls' || what === 'questions') reload();
@@ -101,6 +116,7 @@ export function openEvents({ load, calls, on }) {
     });
   };
   const retry = () => {
+    turn++;
     connection.set('lost');
     setTimeout(async () => {
       // The stream does not tell why it was refused; this request does.

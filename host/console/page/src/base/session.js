@@ -28,18 +28,21 @@ export async function loadState() {
   session.set(await get('state'));
 }
 
-/** Loads what events then keep up to date. */
+/** Loads what events then keep up to date. Returns the function that shows it. */
 export async function loadLists() {
   const [state, calls, open] = await Promise.all([get('state'), get('calls'), get('questions'), loadAgents()]);
-  session.set(state);
-  live.load(calls);
-  touchLive();
-  questions.set(open.questions ?? []);
+  return () => {
+    session.set(state);
+    live.load(calls);
+    touchLive();
+    // An answer of this page may be newer than the list.
+    questions.set((open.questions ?? []).filter(({ id }) => !endedQuestions.get().has(id)));
+  };
 }
 
 /** Adds a question, or replaces it. */
 export function storeQuestion(question) {
-  if (!question?.id) return;
+  if (!question?.id || endedQuestions.get().has(question.id)) return;
   const open = questions.get();
   const index = open.findIndex(({ id }) => id === question.id);
   questions.set(index < 0 ? [...open, question] : open.with(index, question));

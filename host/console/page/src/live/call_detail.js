@@ -14,7 +14,7 @@ import { Dialog } from '../parts/dialog.js';
 import { Reasons } from '../parts/reasons.js';
 import { DetailPane } from '../parts/split.js';
 import { Framed, Name } from '../parts/text.js';
-import { EFFECTS_MAX, runTime, stateOf, waitTime } from './live_calls.js';
+import { EFFECTS_MAX, questionBefore, runTime, stateOf, waitTime } from './live_calls.js';
 import { ANSWER } from '../questions/ended_card.js';
 import { AgentButton } from './stop_agent.js';
 
@@ -24,6 +24,7 @@ export function CallDetail({ id, call, onStopAgent, onClose }) {
   const state = useStore(session);
   const now = useSeconds();
   const asked = useStore(questions, (list) => list.find(({ callId }) => callId === id));
+  const before = useStore(questions, (list) => questionBefore(call, list));
   const [isAsking, setAsking] = useState(false);
   const isActive = call && call.state !== 'finished';
   const mayCancel = isActive && mayAnswer(state);
@@ -55,6 +56,7 @@ export function CallDetail({ id, call, onStopAgent, onClose }) {
     >
         <${ErrorText} error=${cancel.error} />
         ${asked && html`<p class="message warn">This call waits for an answer. <a class="button primary" href=${href('questions', [asked.id])}>Answer</a></p>`}
+        ${before && html`<p class="message warn">This call waits behind <a href=${href('questions', [before.id])}>another question</a> of its agent about the same tool. It is asked about, or covered by that answer, next.</p>`}
         ${finished && !finished.ok && html`
           <div class="message bad">
             <strong>${finished.lost ? 'The process that ran this call is gone.' : finished.code}</strong>

@@ -149,10 +149,11 @@ export class LiveCalls {
   }
 
   /** Returns how many calls are in each state. */
-  counts() {
-    const counts = { all: this.calls.size, waiting: 0, running: 0, finished: 0, failed: 0 };
+  counts(open = []) {
+    const counts = { all: this.calls.size, waiting: 0, behind: 0, running: 0, finished: 0, failed: 0 };
     for (const call of this.calls.values()) {
       counts[call.state]++;
+      if (questionBefore(call, open)) counts.behind++;
       if (isFailed(call)) counts.failed++;
     }
     return counts;
@@ -203,6 +204,12 @@ export function runTime(call, now = Date.now()) {
   if (call.finished) return call.finished.receipt?.durationMs ?? millis(call.finished.at) - millis(call.at);
   if (call.state === 'waiting' && call.ranMs !== undefined) return call.ranMs;
   return (call.ranMs ?? 0) + Math.max(0, now - millis(call.since ?? call.at));
+}
+
+/** Returns the question that a waiting call without a question of its own waits behind: an agent asks about one call of a tool at a time. */
+export function questionBefore(call, open) {
+  if (call?.state !== 'waiting' || open.some(({ callId }) => callId === call.id)) return undefined;
+  return open.find(({ session, card }) => session === call.session && card?.tool === call.tool);
 }
 
 /** Returns how long a call has been waiting for a person, in milliseconds. */

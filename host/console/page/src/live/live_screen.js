@@ -3,7 +3,7 @@ import { html, useMemo, useRef, useState } from '../base/html.js';
 import { count, plural } from '../base/format.js';
 import { useKeys } from '../base/keys.js';
 import { go, href, route } from '../base/router.js';
-import { live, liveVersion, mayAnswer, session } from '../base/session.js';
+import { live, liveVersion, mayAnswer, questions, session } from '../base/session.js';
 import { useStore } from '../base/store.js';
 import { ClusterNote } from '../parts/cluster_note.js';
 import { Empty } from '../parts/controls.js';
@@ -28,6 +28,7 @@ function countNew(rows, known) {
 
 export function LiveScreen() {
   const version = useStore(liveVersion);
+  const asked = useStore(questions);
   const { parts } = useStore(route);
   const narrow = useStore(isNarrow);
   const [text, setText] = useState('');
@@ -40,7 +41,7 @@ export function LiveScreen() {
   const held = useRef(null);
   const selected = parts[0] ?? null;
 
-  const current = useMemo(() => ({ rows: live.rows({ text, state, collapsed }), counts: live.counts() }), [version, text, state, collapsed]);
+  const current = useMemo(() => ({ rows: live.rows({ text, state, collapsed }), counts: live.counts(asked) }), [version, asked, text, state, collapsed]);
   if (!isPaused) frozen.current = null;
   else frozen.current ??= current;
   // The rows keep their places while the pointer is on them. Their calls still change.
@@ -98,7 +99,7 @@ export function LiveScreen() {
         ${isPaused ? 'Resume view' : 'Pause view'}
       </button>
     </div>
-    ${shownCounts.waiting > 0 && html`<p class="message warn slim"><a href=${href('questions')}>${plural(shownCounts.waiting, 'call waits', 'calls wait')} for an answer</a></p>`}
+    ${shownCounts.waiting > 0 && html`<p class="message warn slim"><a href=${href('questions')}>${plural(shownCounts.waiting - shownCounts.behind, 'call waits', 'calls wait')} for an answer</a>${shownCounts.behind > 0 && `, and ${count(shownCounts.behind)} behind another question`}</p>`}
     <${StoppedAgents} />
     ${isPaused && html`<p class="message warn slim">The view is paused. Calls go on; ${plural(live.calls.size, 'call')} known now.</p>`}
     <div class="columns call-columns" aria-hidden="true"><span>State</span><span>Tool</span><span>Arguments</span><span>Who</span><span class="right">Effects</span><span class="right">Took</span><span class="right">Started</span></div>

@@ -64,6 +64,6 @@ function firstLines(text) {
 }
 
 /** A list of short texts of strangers. */
-export function Names({ texts }) {
-  return html`<ul class="names">${texts.map((text, index) => html`<li key=${index}><${Name} text=${text} max=${300} /></li>`)}</ul>`;
+export function Names({ texts, max = 300 }) {
+  return html`<ul class="names">${texts.map((text, index) => html`<li key=${index}><${Name} text=${text} max=${max} /></li>`)}</ul>`;
 }

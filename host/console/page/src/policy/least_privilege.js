@@ -8,6 +8,7 @@ import { Dialog } from '../parts/dialog.js';
 import { LoadState } from '../parts/split.js';
 import { Name } from '../parts/text.js';
 import { Proposal } from './edit_policy.js';
+import { StoredApprovals } from './stored_approvals.js';
 
 const SHOWN_MAX = 50;
 
@@ -16,13 +17,14 @@ export function LeastPrivilege() {
   const { data } = load;
   const [edit, setEdit] = useState(null);
   const unused = data?.unused ?? [];
+  const approvals = data?.unusedApprovals ?? [];
   const rules = data?.rules ?? [];
   const shownUnused = useCut(unused, SHOWN_MAX, 'grant');
   const shownRules = useCut(rules, SHOWN_MAX, 'rule');
   return html`
     <section class="narrow-page wide">
       <${LoadState} load=${load} what="the grants" />
-      ${data && !unused.length && !rules.length && html`<${Empty} title="Nothing to change">All grants were used${data.recordBegins ? ` since ${moment(data.recordBegins)}` : ''}; no rule would replace approvals.<//>`}
+      ${data && !unused.length && !approvals.length && !rules.length && html`<${Empty} title="Nothing to change">All grants and approvals were used${data.recordBegins ? ` since ${moment(data.recordBegins)}` : ''}; no rule would replace approvals.<//>`}
       ${unused.length > 0 &&
       html`
         <h2>Not used in 30 days</h2>
@@ -31,6 +33,7 @@ export function LeastPrivilege() {
         </ul>
         ${shownUnused.button}
       `}
+      <${StoredApprovals} title="Approvals not used in 30 days" approvals=${approvals} />
       ${rules.length > 0 &&
       html`
         <h2>Rules that would replace approvals</h2>

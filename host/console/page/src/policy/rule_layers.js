@@ -9,6 +9,7 @@ import { useCut } from '../parts/cut_list.js';
 import { LoadState } from '../parts/split.js';
 import { Name, Names } from '../parts/text.js';
 import { EditRow } from './edit_policy.js';
+import { StoredApprovals } from './stored_approvals.js';
 
 const LAYER = { team: 'Team', user: 'Your settings', project: 'Project settings', environment: 'Environment variables', mimir: 'Built in', 'built-in': 'Built in', system: 'This machine', tools: 'Defaults of the tools' };
 
@@ -33,6 +34,7 @@ export function RuleLayers() {
     ${data && !layers.length && html`<${Empty} title="No rules">Only the defaults of the tools apply.<//>`}
     ${data?.withheld?.length > 0 && html`<div class="message warn"><p>Not in force until you accept the project's file with <code>mimir policy accept</code>:</p><${Names} texts=${data.withheld} /></div>`}
     ${layers.map((layer, index) => html`<${Layer} key=${index} layer=${layer} rules=${(layer.rules ?? []).filter(fits)} isFiltered=${words.length > 0} onEdit=${isAdmin(person) ? setEdit : null} />`)}
+    <${StoredApprovals} title="Answered “always”" approvals=${(data?.approvals ?? []).filter(({ tool, pattern }) => fits({ rule: pattern, tools: tool, text: '', decision: 'allow' }))} />
     ${edit && html`<${EditRow} start=${edit} onClose=${() => setEdit(null)} />`}
   `;
 }

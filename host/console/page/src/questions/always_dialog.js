@@ -9,7 +9,8 @@ import { Name, Names } from '../parts/text.js';
 
 const WAIT_MS = 300;
 
-export function AlwaysDialog({ question, onSend, onClose }) {
+/** @param {{ question: object, fault: Error | null, onSend: (given: object) => void, onClose: () => void }} props `fault` says why the server has refused the patterns. */
+export function AlwaysDialog({ question, fault, onSend, onClose }) {
   const { id, card = {}, patterns } = question;
   const [text, setText] = useState((patterns ?? []).join('\n'));
   const lines = text.split('\n').map((line) => line.trim()).filter(Boolean);
@@ -33,29 +34,34 @@ export function AlwaysDialog({ question, onSend, onClose }) {
   }, [text]);
   const send = (event) => {
     event.preventDefault();
-    onSend({ answer: 'always', ...pattern });
+    if (!isRefused) onSend({ answer: 'always', ...pattern });
   };
   const { always } = card;
+  // Patterns that the server refuses to test, it would also refuse as an answer.
+  const isRefused = (patterns && !lines.length) || error?.code === 'INVALID_INPUT';
+  const problem = error ?? fault;
   return html`
     <${Dialog} title="Always allow this?" onClose=${onClose} wide>
       <form onSubmit=${send}>
-        <p>From now on, calls like this run without a question, in every session, until the approval expires or you revoke it (<code>mimir approvals</code>):</p>
-        ${always ? html`<${Names} texts=${[always.text]} />` : html`<p>Nothing: this answer covers this call only.</p>`}
-        ${always?.grants?.length > 0 && html`<h3>It grants</h3><${Names} texts=${always.grants} />`}
+        <p>From now on, calls like this run without a question, in every session, until the approval expires or you revoke it (<code>mimir approvals</code>; Policy lists it):</p>
+        ${pattern.pattern
+          ? html`<p>Calls of <${Name} text=${card.tool} strong /> with commands like</p><${Names} texts=${lines} max=${Infinity} />`
+          : always ? html`<${Names} texts=${[always.text]} max=${Infinity} />` : html`<p>Nothing: this answer covers this call only.</p>`}
+        ${always?.grants?.length > 0 && html`<h3>It grants</h3><${Names} texts=${always.grants} max=${Infinity} />`}
         ${always?.withheld?.length > 0 && html`<h3>It does not grant</h3><${Names} texts=${always.withheld} />`}
         ${patterns &&
         html`
           <label>Patterns of commands <span class="faint">(one a line; they can be made narrower)</span>
-            <textarea class="code" rows=${Math.min(6, patterns.length + 1)} spellcheck=${false} autocapitalize="off" value=${text} onInput=${(event) => setText(event.currentTarget.value)}></textarea>
+            <textarea class="code" aria-invalid=${isRefused} rows=${Math.min(6, patterns.length + 1)} spellcheck=${false} autocapitalize="off" value=${text} onInput=${(event) => setText(event.currentTarget.value)}></textarea>
           </label>
         `}
+        <${ErrorText} error=${problem} />
         <h3>Earlier calls that it would have covered</h3>
-        <${ErrorText} error=${error} />
         ${!matches && !error && html`<${Loading} what="earlier calls" />`}
         ${matches && html`<${Matches} matches=${matches} />`}
         <div class="actions">
           <button type="button" autofocus onClick=${onClose}>Back</button>
-          <button type="submit" class="primary" disabled=${patterns && !lines.length}>Always allow</button>
+          <button type="submit" class="primary" disabled=${isRefused}>Always allow</button>
         </div>
       </form>
     <//>

@@ -18,9 +18,11 @@ export function AnswerBar({ question, isDisabled, preview, onAnswer }) {
   const { card = {}, answers = ['once', 'no'] } = question;
   const narrow = useStore(isNarrow);
   const [dialog, setDialog] = useState(null);
+  const [fault, setFault] = useState(null);
   const [isGuarded, setGuarded] = useState(true);
   const [showsMore, setShowsMore] = useState(false);
   const bar = useRef(null);
+  const isSending = useRef(false);
   // The difference that was shown when a dialog was opened over it.
   const seen = useRef(preview);
   useEffect(() => {
@@ -30,6 +32,7 @@ export function AnswerBar({ question, isDisabled, preview, onAnswer }) {
   }, [preview]);
   const open = (answer) => {
     seen.current = preview;
+    setFault(null);
     setDialog(answer);
   };
   const off = isDisabled || isGuarded;
@@ -46,9 +49,15 @@ export function AnswerBar({ question, isDisabled, preview, onAnswer }) {
   const button = (answer, text, letter, tone = '') =>
     offers(answer) &&
     html`<button class=${`answer ${tone}`} disabled=${off} onClick=${act[answer]} aria-keyshortcuts=${letter}>${text}<kbd aria-hidden="true">${letter}</kbd></button>`;
-  const send = (given) => {
-    setDialog(null);
-    onAnswer({ preview: seen.current, ...given });
+  const send = async (given) => {
+    if (isSending.current) return;
+    isSending.current = true;
+    setFault(null);
+    const refusal = await onAnswer({ preview: seen.current, ...given });
+    isSending.current = false;
+    // What the person has written can be corrected; anything else needs another look at the card.
+    if (refusal?.code === 'INVALID_INPUT') setFault(refusal);
+    else setDialog(null);
   };
   const close = () => setDialog(null);
   const rest = html`
@@ -58,8 +67,8 @@ export function AnswerBar({ question, isDisabled, preview, onAnswer }) {
   `;
   const hasRest = ['session', 'always', 'edit'].some(offers);
   return html`
-    ${card.always && offers('session') && (!narrow || showsMore) &&
-    html`<p class="coverage small"><span class="faint">“This session” and “always” cover</span> <${Name} text=${card.always.text} max=${240} /></p>`}
+    ${card.always && (offers('session') || offers('always')) && (!narrow || showsMore) &&
+    html`<p class="coverage small" tabindex="0"><span class="faint">${!offers('session') ? '“Always” covers' : offers('always') ? '“This session” and “always” cover' : '“This session” covers'}</span> <${Name} text=${card.always.text} max=${Infinity} /></p>`}
     <div class="answer-bar" role="group" aria-label="Answer" ref=${bar} aria-busy=${isDisabled}>
       ${narrow
         ? html`
@@ -70,8 +79,8 @@ export function AnswerBar({ question, isDisabled, preview, onAnswer }) {
           `
         : html`${button('once', 'Yes, once', 'o', 'primary')}${rest}<span class="spacer"></span>${button('no', 'No…', 'n', 'danger-quiet')}`}
     </div>
-    ${dialog === 'always' && html`<${AlwaysDialog} question=${question} onSend=${send} onClose=${close} />`}
-    ${dialog === 'edit' && html`<${EditDialog} card=${card} onSend=${send} onClose=${close} />`}
+    ${dialog === 'always' && html`<${AlwaysDialog} question=${question} fault=${fault} onSend=${send} onClose=${close} />`}
+    ${dialog === 'edit' && html`<${EditDialog} card=${card} refusal=${fault} onSend=${send} onClose=${close} />`}
     ${dialog === 'no' && html`<${NoDialog} title=${html`No to <${Name} text=${card.tool} strong />`} onSend=${send} onClose=${close} />`}
   `;
 }

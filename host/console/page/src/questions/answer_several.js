@@ -26,12 +26,14 @@ export function AnswerSeveral({ chosen, onDone }) {
     if (!failed.length) onDone();
   };
   const count = plural(chosen.length, 'question');
+  const single = chosen.filter(({ answers }) => !answers?.includes('session')).map(({ card }) => card.tool);
   return html`
     <div class="several" role="group" aria-label="Answer the selected questions">
       <span class="faint">${count} selected</span>
       <button onClick=${() => setDialog({ answer: 'once', questions: chosen })}>Yes, once…</button>
-      <button onClick=${() => setDialog({ answer: 'session', questions: chosen })} disabled=${!chosen.every(({ answers }) => answers?.includes('session'))}>This session…</button>
+      <button onClick=${() => setDialog({ answer: 'session', questions: chosen })} disabled=${single.length > 0} aria-describedby=${single.length ? 'why-not-session' : undefined}>This session…</button>
       <button class="danger-quiet" onClick=${() => setDialog({ answer: 'no', questions: chosen })}>No…</button>
+      ${single.length > 0 && html`<span id="why-not-session" class="faint small">“This session” is not offered for <${Name} text=${single[0]} max=${60} />${single.length > 1 && ` and ${single.length - 1} more`}.</span>`}
       ${faults.length > 0 && html`<div class="message bad" role="alert">${faults.map(({ tool, message }, index) => html`<p key=${index}><${Name} text=${tool} />: this answer did not count. ${message}</p>`)}</div>`}
     </div>
     ${dialog?.answer === 'no' && html`<${NoDialog} title=${`No to ${plural(dialog.questions.length, 'question')}`} onClose=${() => setDialog(null)} onSend=${(given) => send(dialog.questions, given)} />`}
@@ -48,7 +50,7 @@ function Confirm({ answer, questions, onClose, onSend }) {
           ({ id, card }) => html`
             <li key=${id}>
               <${Risk} risk=${card.risk} /> <${Name} text=${card.tool} strong /> <${Name} text=${card.summary} max=${200} />
-              ${answer === 'session' && card.always && html`<div class="small faint">covers <${Name} text=${card.always.text} max=${240} /></div>`}
+              ${answer === 'session' && card.always && html`<div class="small faint">covers <${Name} text=${card.always.text} max=${Infinity} /></div>`}
             </li>
           `,
         )}

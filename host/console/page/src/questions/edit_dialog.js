@@ -1,5 +1,6 @@
 /** The answer with edited arguments. */
 import { html, useId, useState } from '../base/html.js';
+import { ErrorText } from '../parts/controls.js';
 import { Dialog } from '../parts/dialog.js';
 
 /** Checks edited arguments. Returns the value, or the fault in one sentence. */
@@ -14,7 +15,7 @@ export function checkArguments(text) {
   return { value };
 }
 
-export function EditDialog({ card, onSend, onClose }) {
+export function EditDialog({ card, refusal, onSend, onClose }) {
   const [text, setText] = useState(card.arguments ?? '{}');
   const id = useId();
   const { value, fault } = checkArguments(text);
@@ -40,6 +41,7 @@ export function EditDialog({ card, onSend, onClose }) {
           ></textarea>
         </label>
         <p id=${id} class=${fault ? 'bad-text' : 'faint'} role="status">${fault ?? (isSame ? 'Not changed yet.' : 'Valid JSON. The edited call passes all checks again.')}</p>
+        <${ErrorText} error=${refusal} />
         <div class="actions">
           <button type="button" onClick=${onClose}>Back</button>
           <button type="submit" class="primary" disabled=${!value || isSame}>Run with these arguments</button>

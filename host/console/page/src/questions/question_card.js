@@ -32,9 +32,11 @@ export function QuestionCard({ question, onDone, canAnswer, position, onStep, ag
       announce('Your answer counts.');
       endQuestion({ id, state: 'answered', answer: given.answer, by: 'you' });
       onDone();
+      return null;
     } catch (fault) {
       setError(fault);
       setBusy(false);
+      return fault;
     }
   };
   const why = useRef(null);

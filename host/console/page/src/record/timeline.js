@@ -3,6 +3,7 @@ import { html, useEffect, useRef, useState } from '../base/html.js';
 import { get, query as queryText } from '../base/api.js';
 import { clock, count, day, duration, millis, oneLine, plural, visible } from '../base/format.js';
 import { go, href } from '../base/router.js';
+import { isAdmin, session } from '../base/session.js';
 import { useStore } from '../base/store.js';
 import { Empty, ErrorText, Loading, Tag } from '../parts/controls.js';
 import { isNarrow } from '../parts/narrow.js';
@@ -81,7 +82,7 @@ export function Timeline({ parts, filter }) {
       />
     `}
     ${!rows.length && isLoading && html`<${Loading} what="the record" />`}
-    ${!rows.length && !isLoading && !error && html`<${Empty} title=${isFiltered ? 'Nothing found' : 'Nothing recorded yet'}>${isFiltered ? 'Change or remove a filter.' : 'Each call of a tool adds a line here.'}<//>`}
+    ${!rows.length && !isLoading && !error && html`<${Empty} title=${isFiltered ? 'Nothing found' : 'Nothing recorded yet'}>${isFiltered ? html`Change or remove a filter.${(filter.text || filter.file || filter.host) && html`<br /><${Unrecorded} />`}` : 'Each call of a tool adds a line here.'}<//>`}
     <p class="footnote faint" role="status">
       ${plural(rows.length, 'line')} loaded${total ? ` of ${count(total)}` : ''}${isLoading && rows.length ? ', loading more…' : ''}${next === null && rows.length > 0 ? ', to the beginning' : ''}
       ${isFull && html` – narrow the search, or <a href=${href('record', [], { ...filter, until: rows.at(-1).entry.time })}>continue before ${day(rows.at(-1).entry.time)} ${clock(rows.at(-1).entry.time)}</a>`}
@@ -91,6 +92,16 @@ export function Timeline({ parts, filter }) {
   if (isOpen && kind === 'call') detail = html`<${CallStory} key=${id} id=${id} onClose=${close} />`;
   else if (isOpen) detail = html`<${LineDetail} key=${id} entry=${rows.find((row) => row.id === id)?.entry} onClose=${close} />`;
   return html`<${Split} label="Lines of the record" list=${list} detail=${detail} />`;
+}
+
+/** Says why a name that a call had among its arguments may not be found. */
+function Unrecorded() {
+  const state = useStore(session);
+  const setting = 'audit.logArgs: true';
+  return html`
+    Arguments of calls, such as names of files, are found only if they are on record, which is off unless <code>${setting}</code> is set.
+    ${isAdmin(state) && state.local && html` <a href=${href('policy', ['edit'], { file: 'user', key: 'audit.logArgs', yaml: 'true' })}>Record arguments from now on…</a>`}
+  `;
 }
 
 const EVENT = {

@@ -12,6 +12,8 @@ import { LoadState, Split, useListKeys } from '../parts/split.js';
 import { Name } from '../parts/text.js';
 import { ToolDetail } from './tool_detail.js';
 
+const LEFT_OUT_MAX = 20;
+
 const TRUST_TONE = { 'built-in': 'faint', trusted: 'faint', harmless: 'faint' };
 
 /** Reads the trust of a tool: an object with state and text, or one word. */
@@ -49,6 +51,7 @@ export function ToolList({ selected }) {
     <${LoadState} load=${load} what="tools" />
     ${data && !shown.length && html`<${Empty} title="No tool found">Change the search, or add tools with <code>mimir tools add</code>.<//>`}
     <div class="tool-list">
+      <${LeftOut} files=${data?.quarantined} />
       ${groups.map(
         ({ title, tools }) => html`
           ${title && html`<h2 class="group-head">${title} (${count(tools.length)})</h2>`}
@@ -61,6 +64,18 @@ export function ToolList({ selected }) {
   `;
   const detail = selected && html`<${ToolDetail} key=${selected} name=${selected} onClose=${close} />`;
   return html`<${Split} label="Tools" list=${list} detail=${detail} />`;
+}
+
+/** Files and tools that cannot be used, each with its problem. */
+function LeftOut({ files = [] }) {
+  if (!files.length) return null;
+  return html`
+    <section class="message bad slim" aria-label="Left out because of a problem">
+      <p><strong>${plural(files.length, 'tool or file', 'tools or files')} left out because of a problem</strong></p>
+      <ul>${files.slice(0, LEFT_OUT_MAX).map(({ location, reason }, index) => html`<li key=${index}><${Name} text=${location} max=${200} />: <${Name} text=${reason} max=${600} /></li>`)}</ul>
+      ${files.length > LEFT_OUT_MAX && html`<p class="small">The others: <code>mimir tools list</code>.</p>`}
+    </section>
+  `;
 }
 
 function ToolItem({ tool, isSelected, mayTurn, onTurn }) {
