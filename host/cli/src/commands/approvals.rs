@@ -30,8 +30,24 @@ pub async fn run(globals: &GlobalOptions, command: ApprovalsCommand) -> CommandR
     }
 }
 
+/// Finds the setup. The current folder need not be a workspace if a workspace of a cluster is named.
+fn find_setup(globals: &GlobalOptions, scope: &ClusterScope) -> CommandResult<HostSetup> {
+    let folder = globals.workspace.as_deref();
+    let is_in_cluster = scope.cluster.connection()?.is_some();
+    if is_in_cluster && scope.workspace_name.is_some() {
+        return Ok(HostSetup::find_for_user(folder)?);
+    }
+    HostSetup::find(folder).map_err(|mut error| {
+        if is_in_cluster {
+            error.message +=
+                "; to see a workspace of the cluster from any folder, name it with --workspace-name";
+        }
+        error.into()
+    })
+}
+
 async fn list(globals: &GlobalOptions, scope: &ClusterScope) -> CommandResult {
-    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let setup = find_setup(globals, scope)?;
     let lifetime = setup.settings.policy()?.approval_lifetime();
     let (stored, sessions) = match ClusterApprovals::find(&setup, scope).await? {
         Some(cluster) => cluster.list(lifetime).await?,
@@ -49,7 +65,7 @@ async fn list(globals: &GlobalOptions, scope: &ClusterScope) -> CommandResult {
 }
 
 async fn revoke(globals: &GlobalOptions, ids: &[String], scope: &ClusterScope) -> CommandResult {
-    let setup = HostSetup::find(globals.workspace.as_deref())?;
+    let setup = find_setup(globals, scope)?;
     let event = |revoked: usize| {
         AuditEvent::new(EventKind::Revoke, SystemTime::now())
             .with_detail(&format!("{revoked} remembered approvals"))

@@ -152,8 +152,9 @@ async fn create_streams(globals: &GlobalOptions, args: &ClusterSetupArgs) -> Com
     globals.printer().print_done(
         &json!({ "servers": connection.servers(), "streams": list }),
         format_args!(
-            "{}: {created} streams created, {} existed, each with {replicas} replica{}",
+            "{}: {created} stream{} created, {} existed, each with {replicas} replica{}",
             connection.servers(),
+            if created == 1 { "" } else { "s" },
             streams.len() - created,
             if replicas == 1 { "" } else { "s" }
         ),

@@ -98,6 +98,40 @@ fn status(home: &Path, url: &str) -> Value {
 
 #[test]
 #[ignore = "needs nats-server"]
+fn approvals_of_a_cluster_are_shown_in_any_folder() {
+    let nats = NatsServer::start();
+    let home = tempfile::tempdir().unwrap();
+    // Such a folder cannot be a workspace.
+    let settings = home.path().join("settings");
+    fs::create_dir_all(&settings).unwrap();
+    let run = |args: &[&str]| {
+        let mut command = mimir(home.path(), args);
+        command.env("MIMIR_CONFIG_DIR", &settings);
+        let output = command.env("MIMIR_NATS", nats.url()).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), text)
+    };
+    for arguments in [
+        &["approvals", "pending", "--json"][..],
+        &["approvals", "list", "--workspace-name", "main"],
+    ] {
+        let (code, error) = run(arguments);
+        assert_eq!(code, Some(0), "{arguments:?}: {error}");
+    }
+    let (code, error) = run(&["approvals", "answer", "0123", "once", "--yes"]);
+    assert!(
+        code == Some(1) && error.contains("no question with an id"),
+        "{error}"
+    );
+    let (code, error) = run(&["approvals", "list"]);
+    assert!(
+        code != Some(0) && error.contains("--workspace-name"),
+        "{error}"
+    );
+}
+
+#[test]
+#[ignore = "needs nats-server"]
 fn cluster_status_and_workers_show_whether_calls_are_taken() {
     let mut nats = NatsServer::start();
     let url = nats.url();

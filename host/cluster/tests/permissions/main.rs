@@ -58,8 +58,12 @@ async fn cluster_streams_are_created_by_an_administrator_only() {
     let early = early.create(StateArea::Sessions, &key, vec![1], None).await;
     let message = early.unwrap_err().to_string();
     assert!(message.contains("mimir cluster setup"), "{message}");
+    assert!(!message.contains("cannot be reached"), "{message}");
     let refused = front.create_streams(None).await.unwrap_err().to_string();
-    assert!(refused.contains("STREAM.CREATE"), "{refused}");
+    assert!(
+        refused.contains("STREAM.CREATE") && refused.contains("keys/admin.nk"),
+        "{refused}"
+    );
     let admin = cluster.connect("admin").await.unwrap();
     let created = admin.create_streams(None).await.unwrap();
     assert!(
@@ -383,7 +387,10 @@ async fn cluster_deployments_reach_all_nodes_and_keep_no_old_files() {
     let as_worker = Deployments::new(own, ComponentStore::new(admin));
     let refused = as_worker.publish(&manifest(&[]), Some(second)).await;
     let refused = refused.unwrap_err().to_string();
-    assert!(refused.contains("may not access"), "{refused}");
+    assert!(
+        refused.contains("may not access") && refused.contains("keys/admin.nk"),
+        "{refused}"
+    );
     let (_, condition) = tokio::sync::watch::channel(mimir_cluster::NodeCondition::default());
     mirror.report_as(Arc::new(|| "node-1".to_owned()), condition);
     let reported = async {

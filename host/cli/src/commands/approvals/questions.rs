@@ -25,39 +25,40 @@ const REASON_MAX: usize = 300;
 
 /// The questions of a workspace on this machine, or of a cluster.
 struct QuestionSource {
-    setup: HostSetup,
-    cluster: Option<ClusterConnection>,
+    origin: QuestionOrigin,
     store: QuestionStore,
+}
+
+enum QuestionOrigin {
+    /// All workspaces of a cluster, so that the current folder need not be one.
+    Cluster(ClusterConnection),
+    Workspace(Box<HostSetup>),
 }
 
 impl QuestionSource {
     async fn find(globals: &GlobalOptions, scope: &ClusterScope) -> CommandResult<Self> {
+        if let Some(options) = scope.cluster.connection()? {
+            let connection = cluster::connect(options).await?;
+            return Ok(Self {
+                store: QuestionStore::new(Arc::new(NatsState::new(connection.clone()))),
+                origin: QuestionOrigin::Cluster(connection),
+            });
+        }
         let setup = HostSetup::find(globals.workspace.as_deref())?;
-        let cluster = match scope.cluster.connection()? {
-            Some(options) => Some(cluster::connect(options).await?),
-            None => None,
-        };
-        let store = match &cluster {
-            Some(connection) => QuestionStore::new(Arc::new(NatsState::new(connection.clone()))),
-            None => {
-                setup.require_approvals()?;
-                let state = setup.local_state();
-                QuestionStore::new(state.ok_or_else(|| {
-                    ToolError::unavailable("this platform has no folder for your own settings")
-                })?)
-            }
-        };
+        setup.require_approvals()?;
+        let state = setup.local_state().ok_or_else(|| {
+            ToolError::unavailable("this platform has no folder for your own settings")
+        })?;
         Ok(Self {
-            setup,
-            cluster,
-            store,
+            store: QuestionStore::new(state),
+            origin: QuestionOrigin::Workspace(Box::new(setup)),
         })
     }
 
     async fn record(&self, event: &AuditEvent) {
-        match &self.cluster {
-            Some(connection) => record_in_cluster(connection, event).await,
-            None => self.setup.record_event(event),
+        match &self.origin {
+            QuestionOrigin::Cluster(connection) => record_in_cluster(connection, event).await,
+            QuestionOrigin::Workspace(setup) => setup.record_event(event),
         }
     }
 }
