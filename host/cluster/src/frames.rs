@@ -247,6 +247,14 @@ pub(crate) enum WorkerFrame {
 }
 
 impl WorkerFrame {
+    /// Returns true if the call goes on in the same way without the frame.
+    pub(crate) fn is_report(&self) -> bool {
+        matches!(
+            self,
+            WorkerFrame::Progress(_) | WorkerFrame::Output { .. } | WorkerFrame::Log(_)
+        )
+    }
+
     /// Returns the frame for output of a program.
     pub(crate) fn output(stream: CommandStream, progress: CallProgress) -> Self {
         WorkerFrame::Output {
@@ -271,7 +279,7 @@ pub(crate) enum ControlMessage {
         recorded: u64,
     },
     /// Asks whether the call runs: the worker answers to its reply subject. It also repeats its open questions, except
-    /// those in `asked`: either the question or the answer was lost with a connection.
+    /// those in `asked`: either the question or the answer was lost with a connection, or is on its way.
     Probe {
         call: String,
         /// The questions that the client has not answered yet. Servers of earlier versions do not name them.

@@ -369,22 +369,15 @@ impl PoolParts {
         self.connection.client().max_payload()
     }
 
-    async fn send(&self, subject: String, message: &ControlMessage) {
-        for part in frames::encode(message, self.max_payload()) {
-            let sent = self.connection.client().publish(subject.clone(), part);
-            if let Err(error) = sent.await {
-                return tracing::warn!(%error, "a message to a worker cannot be sent");
-            }
-        }
-    }
-
-    /// Sends a message without waiting.
+    /// Sends a message without waiting: the client's queue is full while no server is connected.
     fn send_later(&self, subject: String, message: &ControlMessage) {
         let parts = frames::encode(message, self.max_payload());
         let client = self.connection.client().clone();
         self.connection.runtime().spawn(async move {
             for part in parts {
-                let _ = client.publish(subject.clone(), part).await;
+                if let Err(error) = client.publish(subject.clone(), part).await {
+                    return tracing::warn!(%error, "a message to a worker cannot be sent");
+                }
             }
         });
     }

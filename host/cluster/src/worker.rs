@@ -518,6 +518,7 @@ impl WorkerParts {
         frames::encode(message, self.max_payload())
     }
 
+    /// Publishes the parts of a message. Waits while the client's queue is full, also without a connection.
     async fn publish(&self, subject: &str, parts: Vec<Bytes>) {
         publish(&self.connection, subject, parts).await;
     }

@@ -33,6 +33,10 @@ const SILENCE_TIMEOUT: Duration = Duration::from_millis(2500);
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_PROBES: u32 = 20;
 
+/// Interval at which a worker that sends frames is probed, if the client can answer questions. A connection that was lost
+/// for a moment, on either side, may have lost a question or its answer: the worker and the server repeat them.
+const QUESTION_CHECK_INTERVAL: Duration = Duration::from_secs(5);
+
 /// Remedy of a question for which the client has no approver.
 const CANNOT_ASK: &str = "the client cannot ask a person";
 
@@ -89,6 +93,8 @@ enum AnswerProgress {
     Asked(AbortHandle),
     /// The answer was sent. The worker repeats the question if it has not arrived.
     Answered(ApprovalAnswer),
+    /// The worker has withdrawn the question.
+    Withdrawn,
 }
 
 impl<'a> OpenQuestions<'a> {
@@ -105,7 +111,8 @@ impl<'a> OpenQuestions<'a> {
     fn ask(&mut self, id: u64, card: Box<mimir_core::Card>) {
         match self.approvals.get(&id) {
             None => {}
-            Some(AnswerProgress::Asked(_)) => return,
+            // A repeated question may arrive after its end.
+            Some(AnswerProgress::Asked(_) | AnswerProgress::Withdrawn) => return,
             Some(AnswerProgress::Answered(answer)) => {
                 let answer = ControlMessage::Answer {
                     call: self.subject.clone(),
@@ -138,7 +145,8 @@ impl<'a> OpenQuestions<'a> {
 
     /// Withdraws a question.
     fn withdraw(&mut self, id: u64) {
-        if let Some(AnswerProgress::Asked(handle)) = self.approvals.remove(&id) {
+        let before = self.approvals.insert(id, AnswerProgress::Withdrawn);
+        if let Some(AnswerProgress::Asked(handle)) = before {
             handle.abort();
         }
     }
@@ -199,7 +207,12 @@ impl PoolParts {
             call: Some(replies.subject.clone()),
         };
         let sent = self.send_call(names::worker_calls(&worker.id), &replies, message);
-        if !sent.await {
+        let is_sent = tokio::select! {
+            biased;
+            is_sent = sent => is_sent,
+            () = self.connection.lost() => return AttemptEnd::Disconnected,
+        };
+        if !is_sent {
             return AttemptEnd::NotRun;
         }
         let order = WorkerOrder::new(keeper, &replies.subject, worker.recorded);
@@ -244,10 +257,18 @@ impl PoolParts {
         let mut questions = OpenQuestions::new(call, replies.subject.clone());
         let nodes = self.node.nodes();
         let mut joiner = PartJoiner::default();
-        let mut next_probe = Instant::now() + FIRST_FRAME_TIMEOUT;
+        let can_ask = call.observer.approver().is_some();
+        let begun = Instant::now();
+        let mut silent_at = begun + FIRST_FRAME_TIMEOUT;
+        let mut next_check = begun + QUESTION_CHECK_INTERVAL;
         let (mut probes, mut was_running) = (0, false);
         let mut lost = pin!(self.connection.lost());
         loop {
+            let next_probe = if can_ask {
+                silent_at.min(next_check)
+            } else {
+                silent_at
+            };
             tokio::select! {
                 biased;
                 reply = replies.next() => {
@@ -256,7 +277,7 @@ impl PoolParts {
                         WorkerReply::NotDelivered if was_running => continue,
                         WorkerReply::NotDelivered => return AttemptEnd::NotRun,
                     };
-                    (probes, next_probe) = (0, Instant::now() + SILENCE_TIMEOUT);
+                    (probes, silent_at) = (0, Instant::now() + SILENCE_TIMEOUT);
                     let message = match joiner.add(&part) {
                         Ok(Some(message)) => message,
                         Ok(None) => {
@@ -282,29 +303,33 @@ impl PoolParts {
                 Some(answer) = questions.answers.next(), if !questions.answers.is_empty() => {
                     if let Some(answer) = answer {
                         questions.keep_answer(&answer);
-                        self.send(control.clone(), &answer).await;
+                        self.send_later(control.clone(), &answer);
                     }
                 }
                 // A worker may get the order before the call, and ignore it.
                 message = order.next_message(), if was_running => {
-                    self.send(control.clone(), &message).await;
+                    self.send_later(control.clone(), &message);
                 }
                 () = &mut lost => return AttemptEnd::Disconnected,
                 () = sleep_until(next_probe) => {
-                    // Frames do not need the shared state, so that a worker that sends them is not lost, even if all
-                    // leases have ended during an election.
-                    if nodes.get(&worker.id).is_none() {
-                        return AttemptEnd::Lost;
+                    let now = Instant::now();
+                    if now >= silent_at {
+                        // Frames do not need the shared state, so that a worker that sends them is not lost, even if all
+                        // leases have ended during an election.
+                        if nodes.get(&worker.id).is_none() {
+                            return AttemptEnd::Lost;
+                        }
+                        if probes >= MAX_PROBES {
+                            return AttemptEnd::Hung;
+                        }
+                        (probes, silent_at) = (probes + 1, now + PROBE_INTERVAL);
                     }
-                    if probes >= MAX_PROBES {
-                        return AttemptEnd::Hung;
-                    }
-                    (probes, next_probe) = (probes + 1, Instant::now() + PROBE_INTERVAL);
+                    next_check = now + QUESTION_CHECK_INTERVAL;
                     let probe = ControlMessage::Probe {
                         call: replies.subject.clone(),
                         asked: Some(questions.asked()),
                     };
-                    self.send(control.clone(), &probe).await;
+                    self.send_later(control.clone(), &probe);
                 }
             }
         }
@@ -417,5 +442,10 @@ mod tests {
             questions.ask(3, card());
         }
         assert_eq!(person.0.load(Ordering::Relaxed), 1);
+        // The question was withdrawn after the worker had repeated it.
+        questions.withdraw(4);
+        questions.ask(4, card());
+        assert!(questions.asked().is_empty());
+        assert_eq!(questions.answers.len(), 1, "only the answer above");
     }
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use mimir_core::ToolError;
 use mimir_core::call::CallObserver;
 use mimir_core::wire::OutcomeMessage;
@@ -30,6 +32,9 @@ const MAX_BATCH: usize = 64;
 /// Maximum time until the outcome of a stopped call is stored. After an election, the log can be written again within it.
 const RECORD_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Maximum time until the last frames are sent while the connection is slow. They are then sent in the background.
+const LAST_FRAME_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// The end of a run.
 enum RunEnd {
     Done(Box<OutcomeMessage>),
@@ -47,7 +52,7 @@ pub(super) async fn run(worker: Arc<WorkerParts>, accepted: AcceptedCall) {
     if run.catch_unwind().await.is_err() {
         tracing::error!("a call has ended unexpectedly");
         let ended = worker.encode(&[WorkerFrame::Ended]);
-        worker.publish(&reply, ended).await;
+        send_last(&worker, FrameSending::begin(&worker, &reply, ended)).await;
         let outcome = unexpected_end();
         worker.end_kept(&call, KeptEnd::Done(&outcome)).await;
         worker.end(&reply, EndedCall::Forgotten);
@@ -97,19 +102,19 @@ async fn run_accepted(worker: Arc<WorkerParts>, accepted: AcceptedCall) {
         queue,
         frames,
     };
-    let (end, last) = match &hold {
+    let (end, unsent) = match &hold {
         Some(hold) => {
-            let (end, last) = forward.until(outcome, hold.closed(), &active).await;
+            let (end, unsent) = forward.until(outcome, hold.closed(), &active).await;
             let end = match end {
                 RunEnd::Stopped if !has_begun.load(Ordering::Relaxed) => RunEnd::GivenUp,
                 RunEnd::Stopped => stopped_end(hold).await,
                 end => end,
             };
-            (end, last)
+            (end, unsent)
         }
-        None => (RunEnd::Closed, Vec::new()),
+        None => (RunEnd::Closed, UnsentFrames::default()),
     };
-    finish(&worker, &reply, &active, end, last).await;
+    finish(&worker, &reply, &active, end, unsent).await;
 }
 
 /// Waits until the outcome of a stopped call is on record, because its server reports it to the client.
@@ -149,14 +154,57 @@ impl Drop for QueuePlace<'_> {
     }
 }
 
+/// Frames of one call on their way to the client's queue, which is full while no server is connected.
+struct FrameSending(BoxFuture<'static, ()>);
+
+impl FrameSending {
+    fn begin(worker: &WorkerParts, reply: &str, encoded: Vec<Bytes>) -> Self {
+        let (connection, reply) = (worker.connection.clone(), reply.to_owned());
+        let sending = async move { super::publish(&connection, &reply, encoded).await };
+        Self(sending.boxed())
+    }
+
+    /// Returns both, in this order.
+    fn then(self, next: Self) -> Self {
+        let both = async move {
+            self.0.await;
+            next.0.await;
+        };
+        Self(both.boxed())
+    }
+}
+
+/// The frames that were not sent before the end of a run.
+#[derive(Default)]
+struct UnsentFrames {
+    sending: Option<FrameSending>,
+    frames: Vec<WorkerFrame>,
+}
+
+/// Sends the last frames. Goes on in the background once that takes long, so that the end of the call does not wait for a
+/// connection.
+async fn send_last(worker: &WorkerParts, mut last: FrameSending) {
+    tokio::select! {
+        biased;
+        () = &mut last.0 => return,
+        () = worker.connection.lost() => {}
+        () = tokio::time::sleep(LAST_FRAME_TIMEOUT) => {}
+    }
+    worker.runtime.spawn(last.0);
+}
+
 /// Sends the last frames, and stores them. Stores the outcome of a background call.
 async fn finish(
     worker: &WorkerParts,
     reply: &str,
     call: &AcceptedRun,
     end: RunEnd,
-    mut last: Vec<WorkerFrame>,
+    unsent: UnsentFrames,
 ) {
+    let UnsentFrames {
+        sending,
+        frames: mut last,
+    } = unsent;
     let (frame, ended) = match end {
         RunEnd::Done(outcome) => (WorkerFrame::Done(outcome), None),
         RunEnd::Stopped => (WorkerFrame::Stopped, Some(EndedCall::Stopped)),
@@ -165,7 +213,12 @@ async fn finish(
     };
     last.push(frame);
     let encoded = worker.encode(&last);
-    worker.publish(reply, encoded.clone()).await;
+    let sent = FrameSending::begin(worker, reply, encoded.clone());
+    let sent = match sending {
+        Some(sending) => sending.then(sent),
+        None => sent,
+    };
+    send_last(worker, sent).await;
     let kept_end = match last.last() {
         Some(WorkerFrame::Done(outcome)) => KeptEnd::Done(outcome),
         Some(WorkerFrame::Stopped) => KeptEnd::Stopped,
@@ -185,19 +238,21 @@ struct ForwardedFrames<'a> {
 }
 
 impl ForwardedFrames<'_> {
-    /// Publishes frames until the call has ended. Returns its end, and the frames that are not published yet.
+    /// Publishes frames until the call has ended. Returns its end, and the frames that are not published yet. The run and
+    /// its end never wait for the connection: at most one message is on its way beside them, and further frames wait.
     async fn until(
         mut self,
         outcome: impl Future<Output = mimir_core::Outcome>,
         closed: impl Future<Output = ()>,
         active: &AcceptedRun,
-    ) -> (RunEnd, Vec<WorkerFrame>) {
+    ) -> (RunEnd, UnsentFrames) {
         let mut stop = active.stop.subscribe();
         let mut heartbeat = interval_at(Instant::now() + FIRST_FRAME, HEARTBEAT);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut closed = pin!(closed);
         // On the heap, so that it can be dropped before the last frame is sent.
         let mut outcome = Box::pin(outcome);
+        let mut sending = None;
         let end = loop {
             tokio::select! {
                 biased;
@@ -212,22 +267,38 @@ impl ForwardedFrames<'_> {
                 }
                 () = &mut closed => break RunEnd::Closed,
                 () = wait_for_stop(&mut stop) => break RunEnd::Stopped,
-                Some(frame) = self.frames.recv() => {
-                    let batch = self.batch(Some(frame));
+                () = wait_until_sent(&mut sending) => sending = None,
+                Some(frame) = self.frames.recv(), if sending.is_none() => {
+                    let mut batch = self.batch(Some(frame));
                     active.show_progress(&batch);
-                    let encoded = self.worker.encode(&batch);
-                    self.worker.publish(self.reply, encoded).await;
+                    self.remove_late_reports(&mut batch);
+                    if !batch.is_empty() {
+                        sending = Some(self.send(&batch));
+                    }
                 }
-                _ = heartbeat.tick() => {
-                    let encoded = self.worker.encode(&[WorkerFrame::Running]);
-                    self.worker.publish(self.reply, encoded).await;
+                _ = heartbeat.tick(), if sending.is_none() => {
+                    if !self.worker.connection.is_link_lost() {
+                        sending = Some(self.send(&[WorkerFrame::Running]));
+                    }
                 }
             }
         };
         // Records a stopped call as cancelled.
         drop(outcome);
-        let last = self.batch(None);
-        (end, last)
+        let mut frames = self.batch(None);
+        self.remove_late_reports(&mut frames);
+        (end, UnsentFrames { sending, frames })
+    }
+
+    fn send(&self, frames: &[WorkerFrame]) -> FrameSending {
+        FrameSending::begin(self.worker, self.reply, self.worker.encode(&frames))
+    }
+
+    /// Removes the reports while no server is connected, as for clients that read slowly.
+    fn remove_late_reports(&self, frames: &mut Vec<WorkerFrame>) {
+        if self.worker.connection.is_link_lost() {
+            frames.retain(|frame| !frame.is_report());
+        }
     }
 
     /// Returns this frame and those that wait.
@@ -244,6 +315,14 @@ impl ForwardedFrames<'_> {
         }
         self.queue.taken(batch.len());
         batch
+    }
+}
+
+/// Completes when the frames are in the client's queue. Never completes without frames.
+async fn wait_until_sent(sending: &mut Option<FrameSending>) {
+    match sending {
+        Some(sending) => (&mut sending.0).await,
+        None => std::future::pending().await,
     }
 }
 

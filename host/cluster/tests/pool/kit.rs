@@ -152,7 +152,12 @@ pub struct Front {
 
 impl Front {
     pub async fn start(server: &NatsServer) -> Self {
-        let connection = connect(server.url()).await;
+        Self::start_at(server.url()).await
+    }
+
+    /// Starts a server of clients that reaches the NATS server under this address.
+    pub async fn start_at(url: String) -> Self {
+        let connection = connect(url).await;
         let description = description(NodeRole::Front, 0);
         let node = ClusterNode::start(connection.clone(), description)
             .await
@@ -179,7 +184,7 @@ impl Front {
     }
 }
 
-/// A call of the tool `ask`, whose question is open.
+/// A call of a tool that asks.
 pub struct AskingCall {
     pub observer: Arc<TestObserver>,
     pub request_id: RequestId,
@@ -187,14 +192,20 @@ pub struct AskingCall {
 }
 
 impl AskingCall {
-    /// Calls the tool, and waits for its question.
+    /// Calls the tool `ask`, and waits for its question.
     pub async fn begin(front: &Front) -> Self {
+        let asking = Self::begin_tool(front, "ask");
+        asking.observer.wait_until_asked().await;
+        asking
+    }
+
+    /// Calls a tool that asks.
+    pub fn begin_tool(front: &Front, tool: &str) -> Self {
         let observer = Arc::new(TestObserver::default());
-        let mut call = call("ask", json!({}));
+        let mut call = call(tool, json!({}));
         call.observer = Arc::clone(&observer) as Arc<_>;
         let (request_id, pool) = (call.context.request_id.clone(), front.pool.clone());
         let task = tokio::spawn(async move { pool.call(call, None).await });
-        observer.wait_until_asked().await;
         Self {
             observer,
             request_id,
@@ -311,6 +322,8 @@ pub struct FakeRunner {
     pub runs: AtomicU32,
     pub writes: AtomicU32,
     pub dropped: AtomicU32,
+    /// Number of reports of runs of `flood`.
+    pub reports: AtomicU32,
     /// True if nothing is recorded any more.
     is_lost: AtomicBool,
 }
@@ -343,6 +356,7 @@ impl FakeRunner {
             runs: AtomicU32::new(0),
             writes: AtomicU32::new(0),
             dropped: AtomicU32::new(0),
+            reports: AtomicU32::new(0),
             is_lost: AtomicBool::new(false),
         }
     }
@@ -357,6 +371,16 @@ impl FakeRunner {
 
     fn text(text: &str) -> Value {
         json!({"output": {"content": [{"type": "text", "text": text}]}})
+    }
+
+    async fn ask(call: &Call) -> Value {
+        match call.observer.approver() {
+            Some(approver) => {
+                let answer = approver.ask(&card()).await;
+                Self::text(answer.as_str())
+            }
+            None => Self::text("cannot ask"),
+        }
     }
 
     async fn execute(&self, call: &Call, role: Option<&str>) -> Value {
@@ -385,12 +409,19 @@ impl FakeRunner {
                 });
                 Self::text("reported")
             }
-            "ask" => match observer.approver() {
-                Some(approver) => {
-                    let answer = approver.ask(&card()).await;
-                    Self::text(answer.as_str())
-                }
-                None => Self::text("cannot ask"),
+            "ask" => Self::ask(call).await,
+            "askLater" => {
+                self.pass_gate().await;
+                Self::ask(call).await
+            }
+            "flood" => loop {
+                let done = self.reports.fetch_add(1, Ordering::Relaxed).into();
+                observer.progress(CallProgress {
+                    done,
+                    total: None,
+                    message: None,
+                });
+                tokio::task::yield_now().await;
             },
             "long" => Self::text(&"x".repeat(3 << 20)),
             "hang" => std::future::pending().await,

@@ -77,3 +77,43 @@ async fn calls_are_refused_and_never_sent_while_no_server_is_reachable() {
     assert_eq!(noted.unwrap().text(), "back");
     assert_eq!(worker.runner.runs.load(Ordering::Relaxed), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server"]
+async fn calls_with_many_reports_run_on_and_are_stopped_while_no_server_is_reachable() {
+    let mut server = NatsServer::start();
+    let worker = Worker::start(&server, 4).await;
+    let front = Front::start(&server).await;
+    let pool = front.pool.clone();
+    eventually("the server knows the worker", || pool.workers() == 1).await;
+    let calling: Vec<_> = (0..2)
+        .map(|_| {
+            let pool = front.pool.clone();
+            tokio::spawn(async move { pool.call(call("flood", json!({})), None).await })
+        })
+        .collect();
+    worker
+        .wait_for("the calls run", |runner| {
+            runner.runs.load(Ordering::Relaxed) == 2
+        })
+        .await;
+    server.kill();
+    eventually("the loss is noticed", || !front.connection.is_connected()).await;
+    let before = worker.runner.reports.load(Ordering::Relaxed);
+    // More than the client's queue and those of both calls have space for.
+    worker
+        .wait_for("the calls run on", |runner| {
+            runner.reports.load(Ordering::Relaxed) > before + 10_000
+        })
+        .await;
+    for ended in calling {
+        let ended = tokio::time::timeout(REFUSAL_LIMIT, ended).await;
+        let outcome = ended.expect("the call ends").unwrap().unwrap();
+        let error = outcome.result().unwrap_err();
+        assert_eq!(error.code, ToolErrorCode::Unavailable);
+    }
+    let drained = tokio::time::timeout(PATIENCE, worker.worker.drain(Duration::ZERO));
+    assert_eq!(drained.await.expect("the calls are stopped"), 2);
+    assert_eq!(worker.runner.dropped.load(Ordering::Relaxed), 2);
+    assert_eq!(worker.load().calls, 0);
+}
