@@ -60,9 +60,11 @@ impl EndedCall {
 #[derive(Default)]
 pub(super) struct EndedCalls {
     calls: HashMap<String, EndedCall>,
+    /// The calls with the time of their end, the oldest first.
     order: VecDeque<(Instant, String)>,
-    /// The calls whose last frames are stored, and their total size.
-    stored: VecDeque<String>,
+    /// Number of calls at the front of `order` whose last frames are not stored any more.
+    forgotten: usize,
+    /// Size of all stored last frames in bytes.
     size: usize,
 }
 
@@ -79,24 +81,27 @@ impl EndedCalls {
     }
 
     /// Adds a call. Removes the oldest ones beyond the limits.
-    pub(super) fn insert(&mut self, reply: &str, mut ended: EndedCall) {
-        let now = Instant::now();
-        let size = ended.size();
-        if size > MAX_STORED_EACH {
+    pub(super) fn insert(&mut self, reply: &str, ended: EndedCall) {
+        self.insert_at(reply, ended, Instant::now());
+    }
+
+    fn insert_at(&mut self, reply: &str, mut ended: EndedCall, now: Instant) {
+        if ended.size() > MAX_STORED_EACH {
             ended = EndedCall::Forgotten;
-        } else if size > 0 {
-            self.size += size;
-            self.stored.push_back(reply.to_owned());
         }
+        self.size += ended.size();
         self.order.push_back((now, reply.to_owned()));
-        self.calls.insert(reply.to_owned(), ended);
+        if let Some(replaced) = self.calls.insert(reply.to_owned(), ended) {
+            self.size -= replaced.size();
+        }
         while self.size > MAX_STORED
-            && let Some(oldest) = self.stored.pop_front()
+            && let Some((_, oldest)) = self.order.get(self.forgotten)
         {
-            if let Some(ended) = self.calls.get_mut(&oldest) {
+            if let Some(ended @ EndedCall::Done(_)) = self.calls.get_mut(oldest) {
                 self.size -= ended.size();
                 *ended = EndedCall::Forgotten;
             }
+            self.forgotten += 1;
         }
         while let Some((at, oldest)) = self.order.front()
             && (self.order.len() > MAX_CALLS || now.duration_since(*at) > LIFETIME)
@@ -105,6 +110,7 @@ impl EndedCalls {
                 self.size -= removed.size();
             }
             self.order.pop_front();
+            self.forgotten = self.forgotten.saturating_sub(1);
         }
     }
 }
@@ -126,6 +132,30 @@ mod tests {
         assert!(matches!(ended.get("39"), Some(EndedCall::Done(_))));
         assert!(ended.size <= MAX_STORED);
         assert_eq!(ended.calls.len(), 41, "that they ended is known");
+    }
+
+    #[test]
+    fn old_calls_leave_nothing_behind() {
+        let mut ended = EndedCalls::default();
+        let frames = |size| EndedCall::Done(vec![Bytes::from(vec![0; size])]);
+        let begin = Instant::now();
+        for call in 0..2000_u32 {
+            let now = begin + Duration::from_secs(call.into());
+            let size = if call < 1000 { 700 } else { MAX_STORED_EACH };
+            ended.insert_at(&call.to_string(), frames(size), now);
+            assert!(ended.order.len() <= 601 && ended.calls.len() <= 601);
+            assert!(ended.size <= MAX_STORED && ended.forgotten <= ended.order.len());
+        }
+        assert!(ended.get("1398").is_none() && ended.get("1399").is_some());
+        assert!(matches!(ended.get("1967"), Some(EndedCall::Forgotten)));
+        assert!(matches!(ended.get("1968"), Some(EndedCall::Done(_))));
+        ended.insert_at(
+            "last",
+            EndedCall::Stopped,
+            begin + Duration::from_secs(9999),
+        );
+        assert_eq!((ended.calls.len(), ended.order.len()), (1, 1));
+        assert_eq!((ended.size, ended.forgotten), (0, 0));
     }
 
     #[test]
