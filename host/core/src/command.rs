@@ -200,6 +200,11 @@ pub trait CommandRunner: Send + Sync {
         Vec::new()
     }
 
+    /// Lists the background commands of all owners that have not ended.
+    fn running_jobs(&self) -> Vec<(JobOwner, JobStatus)> {
+        Vec::new()
+    }
+
     /// Returns the output of a command from byte `begin` of both streams together.
     fn output(&self, owner: &JobOwner, job: JobId, begin: u64) -> Result<OutputChunk, ToolError> {
         let _ = (owner, job, begin);

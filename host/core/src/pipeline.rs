@@ -42,7 +42,7 @@ use crate::call::{Call, RequestId};
 use crate::call_monitor::{CallMonitor, RunningCalls};
 use crate::call_switch::{SessionSwitch, StopNotice, shown_session};
 use crate::clock::Clock;
-use crate::command::CommandRunner;
+use crate::command::{CommandRunner, JobOwner, JobStatus};
 use crate::decision::{Decision, PolicyEvaluation};
 use crate::error::{ToolError, ToolErrorCode};
 use crate::language_model::LanguageModel;
@@ -459,6 +459,11 @@ impl Pipeline {
         for session in self.0.sessions.begin_stop(notice.at_ms) {
             self.0.ports.runner.end_session(&session);
         }
+    }
+
+    /// Lists the background commands of all sessions that have not ended. They end with the process.
+    pub fn running_jobs(&self) -> Vec<(JobOwner, JobStatus)> {
+        self.0.ports.runner.running_jobs()
     }
 
     fn enforce_session_stops(&self) {

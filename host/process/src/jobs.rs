@@ -103,6 +103,16 @@ impl BackgroundJobs {
         jobs.unwrap_or_default()
     }
 
+    pub(crate) fn running(&self) -> Vec<(JobOwner, JobStatus)> {
+        let owners = self.owners.lock();
+        let jobs = owners.iter().flat_map(|(owner, owned)| {
+            let statuses = owned.jobs.iter().map(JobEntry::status);
+            statuses.map(|status| (owner.clone(), status))
+        });
+        jobs.filter(|(_, status)| status.exit_code.is_none())
+            .collect()
+    }
+
     pub(crate) fn output(
         &self,
         owner: &JobOwner,

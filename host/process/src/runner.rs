@@ -261,6 +261,10 @@ impl CommandRunner for SandboxRunner {
         self.jobs.list(owner)
     }
 
+    fn running_jobs(&self) -> Vec<(JobOwner, JobStatus)> {
+        self.jobs.running()
+    }
+
     fn output(&self, owner: &JobOwner, job: JobId, begin: u64) -> Result<OutputChunk, ToolError> {
         Ok(self.jobs.output(owner, job, begin)?)
     }

@@ -9,14 +9,18 @@ use mimir::live_setup::{CHECK_INTERVAL, LiveSetup, PipelineUpdater};
 use mimir::setup::HostSetup;
 use mimir::teams::spawn_refresh;
 use mimir_cluster::{CallRunner, CallWorker, JobRunner, NodeDescription, NodeRole, PipelineRunner};
+use mimir_core::command::{JobOwner, JobStatus};
 
 use crate::args::{GlobalOptions, WorkerArgs};
 use crate::exit::{CommandResult, ExitReason};
 use crate::output::{note, stderr_queue};
 use crate::serve::{WorkerStatus, connect_to_join, describe_node, restart_to_use};
-use crate::terminal::remote_approver;
+use crate::terminal::cluster_approver;
 
 use super::interrupt::InterruptListener;
+
+/// Maximum number of background commands that a message names.
+const NAMED_JOBS_MAX: usize = 10;
 
 /// Number of calls that run at a time for each CPU, because most calls wait for something else.
 const CALLS_PER_CPU: u32 = 4;
@@ -54,8 +58,9 @@ pub async fn run(globals: &GlobalOptions, args: WorkerArgs) -> CommandResult {
         }
     };
     let setup = live.setup();
-    let pipeline = setup.pipeline(live.snapshot(), remote_approver(None));
+    let pipeline = setup.pipeline(live.snapshot(), cluster_approver());
     let mut updater = PipelineUpdater::new(pipeline.clone(), &live);
+    let commands = pipeline.clone();
     updater.refresh_teams(refresh);
     let runner = Arc::new(PipelineRunner::new(pipeline));
     let worker = CallWorker::start(
@@ -90,8 +95,9 @@ pub async fn run(globals: &GlobalOptions, args: WorkerArgs) -> CommandResult {
         status.begin_drain();
         let calls = worker.load().calls;
         note(format_args!(
-            "the worker takes no further calls; {calls} still run, for at most {} s; a second signal ends it at once",
-            args.drain_timeout.as_secs()
+            "the worker takes no further calls; {calls} still run, for at most {} s{}; a second signal ends it at once",
+            args.drain_timeout.as_secs(),
+            shown_jobs(&commands.running_jobs())
         ));
         let drain = async |timeout| tokio::join!(worker.drain(timeout), jobs.drain(timeout));
         let (stopped, ()) = tokio::select! {
@@ -114,6 +120,30 @@ pub async fn run(globals: &GlobalOptions, args: WorkerArgs) -> CommandResult {
     };
     membership.node().shut_down().await;
     Ok(ended_by(signal))
+}
+
+/// Returns the part of a message about background commands, which end with the worker. Each is named by its program,
+/// because its arguments may be secret.
+fn shown_jobs(jobs: &[(JobOwner, JobStatus)]) -> String {
+    if jobs.is_empty() {
+        return String::new();
+    }
+    let named = jobs.iter().take(NAMED_JOBS_MAX).map(|(_, job)| {
+        let program = job.command.split_whitespace().next().unwrap_or_default();
+        let program = mimir_core::text::visible(mimir_core::text::prefix(program, 60));
+        format!("{program} (job {})", job.id.0)
+    });
+    let named = named.collect::<Vec<_>>().join(", ");
+    let more = match jobs.len().saturating_sub(NAMED_JOBS_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let count = jobs.len();
+    let commands = match count {
+        1 => "background command ends",
+        _ => "background commands end",
+    };
+    format!(", and {count} {commands} with the last call: {named}{more}")
 }
 
 fn default_capacity() -> u32 {
