@@ -64,6 +64,7 @@ export function ToolDetail({ name, onClose }) {
               ['Calls in 30 days', html`<a href=${href('record', [], { tool: tool.name })}>${count(tool.calls30d ?? 0)}</a>`],
             ]}
           />
+          ${tool.sourceText && html`<details><summary>Text of the tool</summary><${Framed} text=${tool.sourceText} label="Text of the tool" /></details>`}
           ${tool.inputSchema && html`<details><summary>Arguments</summary><${Framed} text=${JSON.stringify(tool.inputSchema, null, 2)} label="Schema of the arguments" /></details>`}
           ${tool.imports?.length > 0 && html`<details><summary>Imports</summary><${Names} texts=${tool.imports} /></details>`}
         `}
@@ -74,6 +75,9 @@ export function ToolDetail({ name, onClose }) {
           ${tool.trustDiff?.length > 0 && html`<h3>Changed since you granted it</h3><${Changes} changes=${tool.trustDiff} />`}
           <h3>Needs</h3>
           <${Needs} needs=${tool.needs} grants=${tool.grants} />
+          ${tool.sourceText
+            ? html`<h3>Its text${trustState === 'changed' ? ', all of it: the version that was granted is not kept' : ''}</h3><${Framed} text=${tool.sourceText} label="Text of the tool" />`
+            : html`<p class="faint">Its code cannot be shown here: look at <${Name} text=${tool.location} max=${300} />.</p>`}
           <div class="actions">
             <button autofocus onClick=${() => setTrusting(false)}>Back</button>
             <button class="primary" onClick=${trust.run}>Trust this version</button>
