@@ -301,6 +301,9 @@ fn check_offered(card: &Card, answer: &ApprovalAnswer) -> Result<(), ToolError> 
                 card.tool
             )))
         }
+        ApprovalAnswer::Session if !card.offers_session() => Err(ToolError::invalid_input(
+            "nothing tells the clients of this session apart, so that the answer `session` would count for all of them: expected `once`, `always` or `no`; `mimir help mcp` shows how each person gets a session",
+        )),
         ApprovalAnswer::Edit(_) if !card.editable => Err(ToolError::invalid_input(
             "this question cannot be edited: expected `once` or `no`",
         )),

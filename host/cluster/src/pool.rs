@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use mimir_core::backend::BoxFuture;
+use mimir_core::call::SessionSharing;
 use mimir_core::remote_pipeline::RemotePipeline;
 use mimir_core::wire::CallMessage;
 use mimir_core::{Call, Outcome, Registry, RequestId, ToolError};
@@ -261,9 +262,13 @@ impl PoolParts {
         let tool = registry.get(&call.tool);
         let name = tool.map_or(call.tool.as_str(), |tool| tool.name().as_str());
         let holds_sessions = tool.is_some_and(|tool| catalogue::holds_sessions(tool));
+        // All clients with one token may be one session, which one worker cannot serve.
+        let may_move = call.sharing == SessionSharing::AnyClient
+            && tool.is_some_and(|tool| catalogue::needs_no_state(tool, &call.arguments));
         WorkerNeeds {
             labels: (self.options.labels)(name),
             session: holds_sessions.then(|| call.context.session_id.clone()),
+            may_move,
         }
     }
 
@@ -341,6 +346,7 @@ impl PoolParts {
             )
         };
         let is_patient = placement.needs.session.is_some()
+            && !placement.needs.may_move
             && placement.lost == 0
             && placement.begun.elapsed() < SESSION_PATIENCE;
         if is_patient {

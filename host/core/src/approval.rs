@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::backend::BoxFuture;
+use crate::call::SessionSharing;
 use crate::decision::DecisionReason;
 use crate::tool::{RiskLevel, ToolSource};
 
@@ -81,6 +82,13 @@ pub struct Card {
     /// Facts for consoles.
     #[serde(default, skip_serializing_if = "CardFacts::is_empty")]
     pub facts: CardFacts,
+}
+
+impl Card {
+    /// Returns true if the answer "session" counts for more than this call.
+    pub fn offers_session(&self) -> bool {
+        self.always.is_some() && self.facts.sharing != SessionSharing::AnyClient
+    }
 }
 
 /// The coverage of the answer "always".

@@ -225,6 +225,29 @@ impl CallObserver for NoObserver {
     fn log(&self, _: LogLine) {}
 }
 
+/// The clients whose calls belong to the session of a call.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "camelCase")]
+pub enum SessionSharing {
+    /// One client.
+    #[default]
+    OneClient,
+    /// Any client of one user, whose identity is known.
+    OneUser,
+    /// Any client, perhaps of several people, whom nothing tells apart. An answer for such a session would count for
+    /// people who were not asked about.
+    AnyClient,
+}
+
+impl SessionSharing {
+    /// Returns true if all calls of the session come from one client.
+    pub fn is_one_client(&self) -> bool {
+        *self == Self::OneClient
+    }
+}
+
 /// A tool call as a front end submits it.
 #[derive(Clone)]
 pub struct Call {
@@ -240,6 +263,8 @@ pub struct Call {
     pub parent: Option<ParentCall>,
     /// Id of the user on whose behalf the call is made, for limits per user. Nested calls have that of their parent.
     pub caller: Option<Arc<str>>,
+    /// The clients that share the session. Set by front ends for each call. Nested calls have the session of their parent.
+    pub sharing: SessionSharing,
 }
 
 impl Call {
@@ -252,6 +277,7 @@ impl Call {
             observer: Arc::new(NoObserver),
             parent: None,
             caller: None,
+            sharing: SessionSharing::OneClient,
         }
     }
 

@@ -348,12 +348,6 @@ impl Pipeline {
         pipeline
     }
 
-    /// Marks a session as shared by several clients that the front end cannot tell apart. Skills that one of them loads
-    /// get no permissions in it.
-    pub fn mark_session_shared(&self, id: &str) {
-        self.0.sessions.get(id).mark_shared();
-    }
-
     /// Ends a session: discards its taint label, its approvals and what tools hold for it, here and in the other processes
     /// of the deployment, and kills the commands that it started. Front ends call it when a session has ended.
     pub fn end_session(&self, id: &str) {
@@ -403,6 +397,10 @@ impl Pipeline {
 
     /// Runs a call through all stages. Dropping the future stops the tool and records the call as cancelled.
     pub async fn call(&self, call: Call) -> Outcome {
+        if !call.sharing.is_one_client() {
+            let session = self.0.sessions.get(&call.context.session_id);
+            session.mark_shared(call.sharing);
+        }
         self.refresh().await;
         // Counted before the snapshot is taken, so that no change after it is missed.
         let changes = self.0.replaced.count();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::call::{Call, CallContext, CallObserver};
+use crate::call::{Call, CallContext, CallObserver, SessionSharing};
 use crate::error::{ToolError, ToolErrorCode};
 use crate::outcome::{Content, ContentLabel, DataClass, Outcome, Receipt, ToolOutput, TrustLevel};
 use crate::pipeline::ContentSource;
@@ -43,6 +43,9 @@ pub struct CallMessage {
     /// The state of tracing systems, as W3C's `tracestate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_state: Option<String>,
+    /// The clients that share the session.
+    #[serde(default, skip_serializing_if = "SessionSharing::is_one_client")]
+    pub sharing: SessionSharing,
 }
 
 impl CallMessage {
@@ -59,6 +62,7 @@ impl CallMessage {
             client: call.observer.client_name().map(ToString::to_string),
             trace: call.observer.trace().map(str::to_owned),
             trace_state: state.map(str::to_owned),
+            sharing: call.sharing,
         }
     }
 
@@ -71,6 +75,7 @@ impl CallMessage {
             observer,
             parent: None,
             caller: self.caller.map(Into::into),
+            sharing: self.sharing,
         }
     }
 }

@@ -130,7 +130,7 @@ fn form_message(card: &Card, note: Option<&str>) -> String {
 /// Returns the fields of the form. No answer is preselected: the user must choose one.
 fn form_schema(card: &Card, scope: AnswerScope) -> ElicitationSchema {
     let mut answers = vec![("once", "once: yes, allow this call.")];
-    if card.always.is_some() {
+    if card.offers_session() {
         answers.push((
             "session",
             "session: yes, allow what \"always\" covers until this connection ends.",
@@ -212,7 +212,7 @@ pub(crate) fn parse_answer(
             };
         }
         "once" => ApprovalAnswer::Once,
-        "session" if card.always.is_some() => ApprovalAnswer::Session,
+        "session" if card.offers_session() => ApprovalAnswer::Session,
         "always" if card.always.is_some() && scope == AnswerScope::Owner => ApprovalAnswer::Always,
         _ => return Err("This is not one of the possible answers."),
     };

@@ -69,12 +69,28 @@ pub fn message(method: &str, params: Value) -> String {
 
 /// Calls a tool in the generation without sessions, as a client that declares this version.
 async fn call(http: &HttpService, name: &str, n: u64, version: &str) -> Answer {
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": version,
-        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
-    let params = json!({"name": name, "arguments": {"n": n}, "_meta": meta});
+    let client = json!({"name": "test", "version": "1"});
+    let more = json!({"arguments": {"n": n}});
+    let about = json!({"clientInfo": client, "clientCapabilities": {}});
+    call_as(http, name, more, version, about).await
+}
+
+/// Calls a tool as a client that describes itself so.
+async fn call_as(
+    http: &HttpService,
+    name: &str,
+    more: Value,
+    version: &str,
+    about: Value,
+) -> Answer {
+    let mut meta = json!({"io.modelcontextprotocol/protocolVersion": version});
+    for (name, value) in about.as_object().unwrap() {
+        meta[format!("io.modelcontextprotocol/{name}")] = value.clone();
+    }
+    let mut params = json!({"name": name, "_meta": meta});
+    for (name, value) in more.as_object().unwrap() {
+        params[name] = value.clone();
+    }
     let headers = [
         ("mcp-protocol-version", version),
         ("mcp-method", "tools/call"),
@@ -175,6 +191,53 @@ async fn http_requests_without_a_session_are_one_session_of_their_principal() {
     }
     sessions.dedup();
     assert_eq!(sessions.len(), 1, "{sessions:?}");
+}
+
+#[tokio::test]
+async fn http_client_without_a_session_is_offered_no_answer_for_one() {
+    let (careful, runs) = crate::approvals::careful();
+    let (_room, http) = web(vec![careful]);
+    let call = async |client: &str, more: Value| {
+        let mut params = json!({"arguments": {"n": 1}});
+        for (name, value) in more.as_object().unwrap() {
+            params[name] = value.clone();
+        }
+        let about = json!({
+            "clientInfo": {"name": client, "version": "1"},
+            "clientCapabilities": {"elicitation": {}},
+        });
+        let answer = call_as(&http, "careful", params, MODERN, about).await;
+        answer.message()["result"].take()
+    };
+    let pending = call("alice", json!({})).await;
+    let form = &pending["inputRequests"]["approval"]["params"]["requestedSchema"];
+    let offered = json!(["once", "always", "edit", "no"]);
+    assert_eq!(form["properties"]["answer"]["enum"], offered, "{pending}");
+    let answer = |pending: &Value, answer: &str| {
+        let form = json!({"action": "accept", "content": {"answer": answer}});
+        json!({"requestState": pending["requestState"], "inputResponses": {"approval": form}})
+    };
+    let again = call("alice", answer(&pending, "session")).await;
+    assert_eq!(again["resultType"], "input_required", "{again}");
+    assert_eq!(runs.load(std::sync::atomic::Ordering::SeqCst), 0);
+    let done = call("alice", answer(&again, "once")).await;
+    assert_ne!(done["resultType"], "input_required", "{done}");
+    assert_eq!(runs.load(std::sync::atomic::Ordering::SeqCst), 1);
+    let other = call("bob", json!({})).await;
+    assert_eq!(other["resultType"], "input_required", "{other}");
+}
+
+#[tokio::test]
+async fn http_client_that_gives_no_name_has_none_on_record() {
+    let (room, http) = web(vec![tool("one", fake(|_| async { text_result("done") }))]);
+    for version in [MODERN, LEGACY] {
+        let about = json!({"clientCapabilities": {}});
+        call_as(&http, "one", json!({"arguments": {}}), version, about).await;
+    }
+    call(&http, "one", 1, MODERN).await;
+    let calls = room.audit.calls();
+    let clients: Vec<&Value> = calls.iter().map(|call| &call["client"]).collect();
+    assert_eq!(clients, [&Value::Null, &Value::Null, &json!("test 1")]);
 }
 
 /// Waits until this number of calls is in progress.

@@ -1,6 +1,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mimir_core::approval::AlwaysCoverage;
+use mimir_core::call::SessionSharing;
 use mimir_core::tool::{RiskLevel, ToolSource};
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -392,6 +393,30 @@ async fn question_accepts_only_answers_that_its_card_offers() {
         .await
         .unwrap();
     assert_eq!(asking.await.unwrap(), ApprovalAnswer::No);
+}
+
+#[tokio::test]
+async fn question_of_a_session_of_any_client_takes_no_answer_for_the_session() {
+    let Questions {
+        board,
+        store,
+        _folder,
+    } = questions(UnattendedQuestions::Wait, LONG);
+    let board_task = Arc::clone(&board);
+    let asking = tokio::spawn(async move {
+        let mut shared = card("exec");
+        assert!(shared.offers_session());
+        shared.facts.sharing = SessionSharing::AnyClient;
+        board_task.ask(&Nobody, "s", &shared).await
+    });
+    let question = wait_for_question(&store).await;
+    let refused = store.answer(&question.id, given(ApprovalAnswer::Session));
+    let refused = refused.await.unwrap_err();
+    assert_eq!(refused.code, ToolErrorCode::InvalidInput);
+    assert!(refused.message.contains("apart"), "{}", refused.message);
+    let always = store.answer(&question.id, given(ApprovalAnswer::Always));
+    always.await.unwrap();
+    assert_eq!(asking.await.unwrap(), ApprovalAnswer::Always);
 }
 
 #[tokio::test]

@@ -155,6 +155,16 @@ async fn give_order(
     let reason = reason
         .filter(|reason| !reason.is_empty())
         .map(|reason| visible(prefix(reason, REASON_MAX)));
+    let reason = match reason {
+        Some(reason) => Some(reason),
+        // The reason of an order that is in force already. If it cannot be read, the new order still counts.
+        None => order
+            .read()
+            .await
+            .ok()
+            .flatten()
+            .and_then(|notice| notice.reason),
+    };
     let by = format!("{} on {}", user_name(), machine_name());
     let notice = StopNotice::new(by, SystemTime::now(), reason);
     order.stop(&notice).await?;

@@ -97,8 +97,11 @@ pub fn question_value(
 fn answers(question: &SharedQuestion) -> Vec<&'static str> {
     let card = &question.card;
     let mut answers = vec!["once"];
+    if card.offers_session() {
+        answers.push("session");
+    }
     if card.always.is_some() {
-        answers.extend(["session", "always"]);
+        answers.push("always");
     }
     if card.editable {
         answers.push("edit");

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use mimir_core::Registry;
 use mimir_core::tool::{Tool, ToolGroup, ToolSource};
+use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use super::PoolParts;
@@ -54,6 +55,17 @@ pub(super) fn holds_sessions(tool: &Tool) -> bool {
         tool.definition.group,
         ToolGroup::Runtime | ToolGroup::Browser
     ) || tool.source == ToolSource::Mcp
+}
+
+/// Returns true if a call starts a program that ends with the call, and names nothing that earlier calls have left in a
+/// worker. The program may still look for programs in the background of its session.
+pub(super) fn needs_no_state(tool: &Tool, arguments: &Value) -> bool {
+    match (tool.source, tool.name().as_str()) {
+        (ToolSource::BuiltIn, "exec") => arguments["background"] != true,
+        (ToolSource::BuiltIn, "run_code") => arguments["session"].is_null(),
+        (ToolSource::BuiltIn | ToolSource::Mcp, _) => false,
+        (ToolSource::Custom | ToolSource::Teams, _) => tool.definition.group == ToolGroup::Runtime,
+    }
 }
 
 impl PoolParts {

@@ -14,6 +14,8 @@ pub(super) struct WorkerNeeds {
     pub labels: BTreeMap<String, String>,
     /// Session whose calls should be run by the same worker. `None` if any worker will do.
     pub session: Option<String>,
+    /// True if another worker will do, too, when that of the session has no free place.
+    pub may_move: bool,
 }
 
 /// Why no worker can be chosen.
@@ -97,12 +99,19 @@ pub(super) fn select(
     if free.is_empty() {
         return Err(SelectionError::AllBusy);
     }
+    let has_place = |worker: &Arc<NodeEntry>| load(worker) < worker.capacity;
     if let Some(session) = &needs.session {
         let best = free.iter().max_by_key(|worker| weight(session, &worker.id));
-        return best
-            .map(|best| Arc::clone(best))
-            .ok_or(SelectionError::AllBusy);
+        let best = best.map(|best| Arc::clone(best));
+        if !needs.may_move || best.as_ref().is_some_and(has_place) {
+            return best.ok_or(SelectionError::AllBusy);
+        }
     }
+    let has_places = free.iter().any(|worker| has_place(worker));
+    let free: Vec<&Arc<NodeEntry>> = free
+        .into_iter()
+        .filter(|worker| !has_places || has_place(worker))
+        .collect();
     // The less loaded of two random ones: choosing the least loaded of all would send the calls of all servers to the
     // same worker until it describes itself again.
     let count = free.len() as u64;
@@ -233,6 +242,37 @@ mod tests {
     }
 
     #[test]
+    fn selection_moves_calls_that_need_no_state_when_their_worker_is_full() {
+        let workers = pool(&["a", "b", "c"].map(worker));
+        let fixed = WorkerNeeds {
+            session: Some("shared".to_owned()),
+            ..WorkerNeeds::default()
+        };
+        let movable = WorkerNeeds {
+            may_move: true,
+            ..fixed.clone()
+        };
+        let own = choose(&workers, &movable, 0).unwrap();
+        assert_eq!(choose(&workers, &fixed, 0), Ok(own.clone()));
+        let mut running: BTreeMap<String, u32> = BTreeMap::new();
+        let none = BTreeSet::new();
+        let mut place = |needs: &WorkerNeeds, random| {
+            let count = |node: &str| running.get(node).copied().unwrap_or_default();
+            let chosen = select(&workers, "main", false, needs, &none, count, random);
+            let id = chosen.unwrap().id.clone();
+            *running.entry(id.clone()).or_default() += 1;
+            (id, running.values().copied().max())
+        };
+        // Capacity 2: the worker of the session first, then the others, and no queue before all are full.
+        for n in 0..6 {
+            let (id, longest) = place(&movable, n);
+            assert_eq!(id == own, n < 2, "call {n}");
+            assert!(longest <= Some(2));
+        }
+        assert_eq!(place(&fixed, 0), (own, Some(3)));
+    }
+
+    #[test]
     fn selection_prefers_the_less_loaded_of_two_and_reaches_all() {
         let mut workers = ["a", "b", "c"].map(worker);
         let any = WorkerNeeds::default();
@@ -282,7 +322,7 @@ mod tests {
         let mut workers = [worker("a"), worker("b")];
         let gpu = WorkerNeeds {
             labels: BTreeMap::from([("gpu".to_owned(), "true".to_owned())]),
-            session: None,
+            ..WorkerNeeds::default()
         };
         let missing = choose(&pool(&workers), &gpu, 0).unwrap_err();
         assert!(matches!(missing, SelectionError::NoLabel { .. }));

@@ -1,26 +1,30 @@
-//! The open cards. Identical calls of one session share one card, unless the approver needs separate answers. The cards
-//! of one tool are shown one after the other, so that an answer for the session also covers waiting cards.
+//! The open cards. Identical calls of one session share one card, unless the approver needs separate answers or nothing
+//! tells the clients of the session apart. The cards of one tool are shown one after the other, so that an answer also
+//! covers waiting cards. In a session of several clients, all cards are shown at once: the question of one client must
+//! not hide that of another.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
-use tokio::sync::{Mutex as AsyncMutex, OnceCell, OwnedMutexGuard};
+use tokio::sync::{Mutex as AsyncMutex, OnceCell, OwnedMutexGuard, watch};
 
 use super::fingerprint::Fingerprint;
 use super::{ApprovalAnswer, Approver, Card, QuestionSharing};
+use crate::call::SessionSharing;
 
 /// The answer to one card. `None` if an earlier answer covers the card.
 type PendingAnswer = Arc<OnceCell<Option<ApprovalAnswer>>>;
 
-/// The identity of a card: the session, the call, its caller, the reasons (rule and text), and the address of an
-/// approver that needs separate answers.
+/// The identity of a card: the session, the call, its caller, the reasons (rule and text), the address of an approver
+/// that needs separate answers, and the id of the call if nothing tells the clients of the session apart.
 type PendingCardKey = (
     String,
     Fingerprint,
     Option<String>,
     Vec<(String, String)>,
     Option<usize>,
+    Option<String>,
 );
 
 /// The session and the tool whose cards are shown one after the other.
@@ -31,14 +35,26 @@ type Queue = (String, String);
 pub(crate) struct ApprovalQueue {
     open: Mutex<HashMap<PendingCardKey, PendingAnswer>>,
     turns: Mutex<HashMap<Queue, Weak<AsyncMutex<()>>>>,
+    /// Notified when an answer has been given and stored.
+    answered: watch::Sender<()>,
     sharing: OnceLock<Arc<dyn QuestionSharing>>,
 }
 
-/// An answer to a card. The next card of the tool is shown only after this value is dropped, so that the answer can be
-/// stored first.
+/// An answer to a card. The next card of the tool is shown, and open cards of shared sessions are compared with the
+/// answer, only after this value is dropped, so that the answer can be stored first.
 pub(crate) struct Answered {
     pub(crate) answer: ApprovalAnswer,
     _turn: Option<OwnedMutexGuard<()>>,
+    _notice: AnswerNotice,
+}
+
+/// Reports a stored answer when it is dropped.
+struct AnswerNotice(watch::Sender<()>);
+
+impl Drop for AnswerNotice {
+    fn drop(&mut self) {
+        self.0.send_replace(());
+    }
 }
 
 impl ApprovalQueue {
@@ -48,8 +64,9 @@ impl ApprovalQueue {
     }
 
     /// Returns the answer to a card. If an identical card is open in this session, its answer is shared. If the caller
-    /// that shows the card is dropped, a waiting caller shows it. `is_covered` is called when it is the card's turn; if
-    /// an answer given in the meantime covers the card, the result is `None`.
+    /// that shows the card is dropped, a waiting caller shows it. `is_covered` is called when it is the card's turn, or,
+    /// in a session of several clients, after each answer; if an answer given in the meantime covers the card, the
+    /// result is `None`.
     pub(crate) async fn ask(
         &self,
         approver: &dyn Approver,
@@ -60,6 +77,7 @@ impl ApprovalQueue {
         let reasons = card.reasons.iter();
         let reasons = reasons.map(|reason| (reason.rule.clone(), reason.text.clone()));
         let separate = approver.needs_separate_answers();
+        let sharing = card.facts.sharing;
         let key = (
             session.to_owned(),
             card.fingerprint.clone(),
@@ -67,25 +85,34 @@ impl ApprovalQueue {
             reasons.collect(),
             // The approver lives as long as the card is open, so its address is unique.
             separate.then(|| std::ptr::from_ref(approver).addr()),
+            (sharing == SessionSharing::AnyClient).then(|| card.facts.call_id.clone()),
         );
         // An answer for a single call covers no other card.
-        let waits_its_turn = !separate && card.always.is_some();
+        let can_be_covered = !separate && card.always.is_some();
+        let show = async || match self.sharing.get() {
+            Some(sharing) => sharing.ask(approver, session, card).await,
+            None => approver.ask(card).await,
+        };
         loop {
             let cell = Arc::clone(lock(&self.open).entry(key.clone()).or_default());
             let (mut is_asker, mut turn) = (false, None);
             let answer = cell
                 .get_or_init(|| async {
                     is_asker = true;
-                    if waits_its_turn {
+                    if can_be_covered && !sharing.is_one_client() {
+                        return tokio::select! {
+                            biased;
+                            () = self.wait_until_covered(&is_covered) => None,
+                            answer = show() => Some(answer),
+                        };
+                    }
+                    if can_be_covered {
                         turn = Some(self.wait_for_turn(session, &card.tool).await);
                         if is_covered() {
                             return None;
                         }
                     }
-                    Some(match self.sharing.get() {
-                        Some(sharing) => sharing.ask(approver, session, card).await,
-                        None => approver.ask(card).await,
-                    })
+                    Some(show().await)
                 })
                 .await
                 .clone();
@@ -102,9 +129,17 @@ impl ApprovalQueue {
                 return answer.map(|answer| Answered {
                     answer,
                     _turn: turn,
+                    _notice: AnswerNotice(self.answered.clone()),
                 });
             }
         }
+    }
+
+    /// Waits until a stored answer covers a card.
+    async fn wait_until_covered(&self, is_covered: impl Fn() -> bool) {
+        let mut answered = self.answered.subscribe();
+        // The queue owns the sender, so waiting cannot fail.
+        while !is_covered() && answered.changed().await.is_ok() {}
     }
 
     /// Waits until the other cards of the tool in this session are answered.

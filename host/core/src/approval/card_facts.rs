@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::call::SessionSharing;
 use crate::command::CommandVerdict;
 
 use super::ApprovalPattern;
@@ -16,6 +17,9 @@ pub struct CardFacts {
     /// The session of the call.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub session: String,
+    /// The clients that share the session. An answer for the session is offered only if they are those of one user.
+    #[serde(skip_serializing_if = "SessionSharing::is_one_client")]
+    pub sharing: SessionSharing,
     /// The name of the program that made the call, which proves nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::approval::{ApprovalAnswer, timestamp};
-use crate::call::{Call, CallContext, CallObserver, CallingTool, ParentCall};
+use crate::call::{Call, CallContext, CallObserver, CallingTool, ParentCall, SessionSharing};
 use crate::call_monitor::{CallCancelled, until_cancelled};
 use crate::clock::{Clock, Deadline};
 use crate::decision::Decision;
@@ -318,6 +318,8 @@ impl NestedCaller {
             observer: Arc::clone(&self.observer),
             parent: Some(self.parent.clone()),
             caller: self.parent.caller.clone(),
+            // The session of the outermost call is marked.
+            sharing: SessionSharing::OneClient,
         }));
         let outcome = outcome.await;
         self.parent.taint_floor.add_outcome(&outcome);
@@ -458,9 +460,8 @@ pub(super) async fn ask(
     drop(waiting);
     let answer = match answered.answer.clone() {
         // The card did not offer these answers.
-        ApprovalAnswer::Session | ApprovalAnswer::Always | ApprovalAnswer::AlwaysCommands(_)
-            if card.always.is_none() =>
-        {
+        ApprovalAnswer::Session if !card.offers_session() => ApprovalAnswer::Once,
+        ApprovalAnswer::Always | ApprovalAnswer::AlwaysCommands(_) if card.always.is_none() => {
             ApprovalAnswer::Once
         }
         answer => answer,

@@ -9,6 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
 use crate::approval::{Fingerprint, StoredApproval, UntrustedRead};
+use crate::call::SessionSharing;
 use crate::decision::{
     Decision, DecisionReason, PolicyEvaluation, PolicyLayer, RuleArguments, RuleBasis,
 };
@@ -62,8 +63,9 @@ struct SessionState {
     approvals: Vec<SessionAnswer>,
     /// The permissions of the skills that the session uses.
     skills: Vec<SkillGrant>,
-    /// True if several clients share the session, so that the skill of one says nothing about the calls of another.
-    is_shared: bool,
+    /// The clients that share the session. If there are several, the skill of one says nothing about the calls of
+    /// another.
+    sharing: SessionSharing,
     /// The rules whose masks were in results of the session, with digests of the masked values.
     masked: BTreeMap<String, BTreeSet<SecretDigest>>,
     /// Runs of characters in fetched pages, which requests may contain.
@@ -482,16 +484,23 @@ impl PipelineSession {
     pub(super) fn activate_skill(&self, grant: SkillGrant) {
         let mut state = lock(&self.0);
         state.skills.retain(|known| known.skill != grant.skill);
-        if !grant.permissions.is_empty() && !state.is_shared {
+        if !grant.permissions.is_empty() && state.sharing.is_one_client() {
             state.skills.push(grant);
         }
     }
 
-    /// Marks the session as shared by several clients.
-    pub(super) fn mark_shared(&self) {
+    /// Marks the session as shared by these clients, and by those who shared it before.
+    pub(super) fn mark_shared(&self, sharing: SessionSharing) {
         let mut state = lock(&self.0);
-        state.is_shared = true;
-        state.skills.clear();
+        state.sharing = state.sharing.max(sharing);
+        if !state.sharing.is_one_client() {
+            state.skills.clear();
+        }
+    }
+
+    /// Returns the clients that share the session.
+    pub(super) fn sharing(&self) -> SessionSharing {
+        lock(&self.0).sharing
     }
 
     /// Returns the permissions of the skills that the session uses.

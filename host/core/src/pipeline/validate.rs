@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::Value;
 
 use crate::audit::CanaryDirection;
-use crate::call::{Call, CallContext, CallObserver, CallingTool, ParentCall};
+use crate::call::{Call, CallContext, CallObserver, CallingTool, ParentCall, SessionSharing};
 use crate::clock::Stopwatch;
 use crate::error::{ToolError, ToolErrorCode};
 use crate::limits::Limits;
@@ -117,6 +117,8 @@ impl Checked {
             observer: self.observer,
             parent: self.parent,
             caller: self.caller,
+            // The session is marked already.
+            sharing: SessionSharing::OneClient,
         }
     }
 

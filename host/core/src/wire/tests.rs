@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::approval::{ApprovalAnswer, Card};
-use crate::call::NoObserver;
+use crate::call::{NoObserver, SessionSharing};
 use crate::outcome::{DataClass, TrustLevel};
 use crate::pipeline::tests::tool;
 use crate::registry::Registry;
@@ -90,6 +90,7 @@ fn call_message_keeps_the_caller_and_drops_the_parent() {
     context.user = Some("ada".into());
     let mut call = Call::new("read_file", json!({"path": "a"}), context);
     call.caller = Some("user-1".into());
+    call.sharing = SessionSharing::AnyClient;
     let message: CallMessage = over_the_wire(&CallMessage::new(&call, Some("reader")));
     assert_eq!(message.role.as_deref(), Some("reader"));
     let received = message.into_call(Arc::new(NoObserver));
@@ -97,6 +98,7 @@ fn call_message_keeps_the_caller_and_drops_the_parent() {
     assert_eq!(received.arguments, call.arguments);
     assert_eq!(received.context, call.context);
     assert_eq!(received.caller, call.caller);
+    assert_eq!(received.sharing, call.sharing);
     assert!(received.parent.is_none());
 }
 

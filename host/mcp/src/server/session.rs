@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use mimir_core::RequestId;
+use mimir_core::call::SessionSharing;
 use parking_lot::{Mutex, MutexGuard};
 use rmcp::RoleServer;
 use rmcp::model::ProtocolVersion;
@@ -79,9 +80,15 @@ impl ClientSession {
         }
     }
 
-    /// Returns true if the pipeline session of a request is that of the principal, whose clients share it.
-    pub(super) fn is_session_shared(request: &RequestContext<RoleServer>) -> bool {
-        session_owner(request).is_some()
+    /// Returns the clients that share the pipeline session of a request: those of its principal, if the request has no
+    /// session of the protocol. With an identity provider, they are those of one user. What a client says about itself,
+    /// such as its name, proves nothing.
+    pub(super) fn session_sharing(request: &RequestContext<RoleServer>) -> SessionSharing {
+        match session_owner(request) {
+            None => SessionSharing::OneClient,
+            Some(principal) if principal.user.is_some() => SessionSharing::OneUser,
+            Some(_) => SessionSharing::AnyClient,
+        }
     }
 
     /// Returns the user of a request, if known.

@@ -235,9 +235,6 @@ impl ClientSession {
         context: &RequestContext<RoleServer>,
     ) -> RunningCall {
         let server = &self.server;
-        if Self::is_session_shared(context) {
-            server.0.pipeline.mark_session_shared(&key.owner);
-        }
         let capabilities = context.client_capabilities();
         let can_ask = elicitation::can_ask(capabilities.as_ref());
         let supported = elicitation::supported_requests(capabilities.as_ref());
@@ -263,6 +260,7 @@ impl ClientSession {
         let mut call = Call::new(key.tool.clone(), key.arguments.clone(), call_context);
         call.observer = Arc::new(observer);
         call.caller = Self::caller(context);
+        call.sharing = Self::session_sharing(context);
         let (server, guard) = (server.clone(), server.begin_call());
         let request_id = call.context.request_id.clone();
         let task = CallTask::new(request_id, async move {

@@ -113,11 +113,13 @@ fn reasons_for_people(evaluation: &PolicyEvaluation) -> Vec<DecisionReason> {
 /// Returns the facts that link the card to the record.
 fn card_facts(stage: &StageContext<'_>, ruled: &Ruled) -> CardFacts {
     let context = &ruled.checked.context;
-    let (untrusted, sensitive) = stage.sessions.get(&context.session_id).reads();
+    let session = stage.sessions.get(&context.session_id);
+    let (untrusted, sensitive) = session.reads();
     let commands = ruled.evaluation.commands().iter().take(COMMANDS_MAX);
     CardFacts {
         call_id: context.request_id.to_string(),
         session: context.session_id.clone(),
+        sharing: session.sharing(),
         client: ruled
             .checked
             .observer

@@ -4,6 +4,7 @@ use crate::approval::{
     self, ApprovalLookup, ApprovalStoreError, StoredApproval, find_covering,
     find_covering_commands, timestamp,
 };
+use crate::call::SessionSharing;
 use crate::decision::PolicyEvaluation;
 use crate::pipeline::StageContext;
 use crate::pipeline::validate::Checked;
@@ -27,8 +28,13 @@ pub(in crate::pipeline) fn find_remembered_answer(
     let store = &stage.ports.approval_store;
     let id = &checked.context.session_id;
     let session = stage.sessions.get(id);
-    let session_approvals = session.approvals(|| store.listed_in_session(id));
-    let session_approvals = session_approvals.unwrap_or_else(ignore_unreadable);
+    // Stored before the session was shared.
+    let session_approvals = match session.sharing() {
+        SessionSharing::AnyClient => Vec::new(),
+        SessionSharing::OneClient | SessionSharing::OneUser => session
+            .approvals(|| store.listed_in_session(id))
+            .unwrap_or_else(ignore_unreadable),
+    };
     if let Some(approval) = find_covering(&session_approvals, &lookup, now) {
         return Some(RememberedAnswer::Session(Box::new(approval.clone())));
     }

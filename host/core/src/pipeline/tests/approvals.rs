@@ -11,6 +11,7 @@ mod confirmed;
 mod effects;
 mod grants;
 mod reach;
+mod shared_sessions;
 
 /// Gives these answers in turn, and records the cards.
 #[derive(Default)]

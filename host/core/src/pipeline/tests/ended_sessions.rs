@@ -1,6 +1,7 @@
 //! Tests of the end of a session, when tools discard what they hold for it, and of shared sessions.
 
 use super::*;
+use crate::call::SessionSharing;
 use crate::skill_grant::{SkillConsent, SkillGrant, SkillPermission};
 
 /// Records the sessions that have ended.
@@ -52,10 +53,10 @@ async fn shared_session_gets_no_permissions_of_skills() {
     let sessions = &bench.pipeline.0.sessions;
     sessions.get("own").activate_skill(grant());
     assert_eq!(sessions.get("own").skills().len(), 1);
-    bench.pipeline.mark_session_shared("all");
+    sessions.get("all").mark_shared(SessionSharing::OneUser);
     sessions.get("all").activate_skill(grant());
     assert!(sessions.get("all").skills().is_empty());
     // Permissions end when a second client may use the session.
-    bench.pipeline.mark_session_shared("own");
+    sessions.get("own").mark_shared(SessionSharing::AnyClient);
     assert!(sessions.get("own").skills().is_empty());
 }

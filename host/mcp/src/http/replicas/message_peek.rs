@@ -63,6 +63,15 @@ impl MessagePeek {
         self.id.as_ref()
     }
 
+    /// Returns true if the message only asks for something, so that sending it again changes nothing.
+    pub(super) fn only_reads(&self) -> bool {
+        let method = self.method.as_deref().unwrap_or_default();
+        matches!(
+            method,
+            "tasks/get" | "resources/read" | "prompts/get" | "completion/complete" | "ping"
+        ) || method.ends_with("/list")
+    }
+
     /// Returns the params of a handshake.
     pub(super) fn handshake(&self, body: &[u8]) -> Option<InitializeRequestParams> {
         (self.method.as_deref() == Some("initialize"))

@@ -248,10 +248,11 @@ fn unavailable_response(
 /// response.
 fn unavailable_message(peek: &MessagePeek, may_have_run: bool) -> Option<String> {
     let id = peek.request_id()?;
+    let may_have_run = may_have_run && !peek.only_reads();
     let message = if may_have_run {
         "the server that holds this call or session does not answer; the request may have had an effect"
     } else {
-        "the server that holds this call or session cannot be reached; the request had no effect: try again"
+        "the server that holds this call or session does not answer; the request had no effect: try again"
     };
     let data = json!({"code": ToolErrorCode::Unavailable, "mayHaveRun": may_have_run});
     let error = json!({"code": ErrorCode::INTERNAL_ERROR.0, "message": message, "data": data});

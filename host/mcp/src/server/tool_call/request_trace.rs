@@ -2,6 +2,7 @@
 
 use ::http::HeaderMap;
 use mimir_core::audit::{RequestOrigin, RequestTransport};
+use mimir_core::call::SessionSharing;
 use mimir_core::client_name::ClientName;
 use mimir_core::text::prefix;
 use mimir_core::trace_context::{TRACEPARENT, TRACESTATE, TraceContext};
@@ -10,7 +11,7 @@ use rmcp::model::RequestMetaObject;
 use rmcp::service::RequestContext;
 use sha2::{Digest as _, Sha256};
 
-use crate::server::session::parts;
+use crate::server::session::{ClientSession, parts};
 
 /// Header with the id of the session.
 const SESSION_ID: &str = "mcp-session-id";
@@ -56,9 +57,13 @@ impl RequestTrace {
     }
 }
 
-/// Returns the name and the version of the client that has sent a request.
+/// Returns the name and the version of the client that has sent a request, if it gives them. Without a session, nothing
+/// but the request does: the library that reads it would give its own name.
 fn client_name(request: &RequestContext<RoleServer>) -> Option<ClientName> {
-    let client = request.client_info()?;
+    let client = match ClientSession::session_sharing(request) {
+        SessionSharing::OneClient => request.client_info(),
+        SessionSharing::OneUser | SessionSharing::AnyClient => request.meta.client_info(),
+    }?;
     ClientName::new(&format!(
         "{} {}",
         prefix(client.name.trim(), ClientName::MAX_CHARS),
