@@ -295,7 +295,9 @@ fn check_open(question: &SharedQuestion) -> Result<(), ToolError> {
 
 fn check_offered(card: &Card, answer: &ApprovalAnswer) -> Result<(), ToolError> {
     match answer {
-        ApprovalAnswer::Session | ApprovalAnswer::Always if card.always.is_none() => {
+        ApprovalAnswer::Session | ApprovalAnswer::Always | ApprovalAnswer::AlwaysCommands(_)
+            if card.always.is_none() =>
+        {
             Err(ToolError::invalid_input(format!(
                 "each call of `{}` needs its own approval: expected `once` or `no`",
                 card.tool
@@ -451,7 +453,7 @@ impl QuestionBoard {
         // An approver that cannot ask answers at once.
         let first = poll_fn(|cx| Poll::Ready(own.as_mut().poll(cx))).await;
         let mut unattended = match first {
-            Poll::Ready(answer) if !is_unattended(&answer) || !self.waits().await => return answer,
+            Poll::Ready(answer) if !answer.is_missing() || !self.waits().await => return answer,
             Poll::Ready(answer) => Some(answer),
             Poll::Pending => None,
         };
@@ -477,17 +479,14 @@ impl QuestionBoard {
                     None => return self.ask_here(unattended, own).await,
                 },
                 answer = &mut own, if unattended.is_none() => {
-                    if !is_unattended(&answer) || !self.waits().await {
+                    if !answer.is_missing() || !self.waits().await {
                         return open.end(answer).await;
                     }
                     unattended = Some(answer);
                 }
                 () = &mut ended => {
-                    let remedy = format!(
-                        "No answer within {} s (approvals.timeoutMs): call the tool again when a person can answer.",
-                        self.timeout.as_secs_f64()
-                    );
-                    return open.end(ApprovalAnswer::Unattended { remedy }).await;
+                    let timeout = self.timeout;
+                    return open.end(ApprovalAnswer::Expired { timeout }).await;
                 }
                 _ = looks.tick(), if unattended.is_some() => {
                     // The last console may have been closed.
@@ -521,10 +520,6 @@ impl QuestionSharing for QuestionBoard {
     ) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(self.ask_everywhere(approver, card))
     }
-}
-
-fn is_unattended(answer: &ApprovalAnswer) -> bool {
-    matches!(answer, ApprovalAnswer::Unattended { .. })
 }
 
 /// A stored question of this process. If it is dropped without an end, the question is withdrawn.
@@ -608,7 +603,7 @@ impl OpenQuestion {
 
     fn end_state(&self, answer: &ApprovalAnswer) -> QuestionState {
         match answer {
-            ApprovalAnswer::Unattended { .. } => QuestionState::Expired,
+            missing if missing.is_missing() => QuestionState::Expired,
             answer => QuestionState::Answered(GivenAnswer {
                 answer: answer.clone(),
                 by: self.question.process.clone(),

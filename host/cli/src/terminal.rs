@@ -13,7 +13,7 @@ mod prompt_wait;
 mod step_progress;
 
 pub use approval_card::render_card;
-pub use approver::{StartedCommand, approver, is_question_open, remote_approver};
+pub use approver::{StartedCommand, approver, cluster_approver, is_question_open, remote_approver};
 pub use call_watcher::{CallWatcher, set_command_name};
 pub use compile_progress::show_compiling;
 pub use step_progress::StepProgress;

@@ -1,5 +1,7 @@
 //! The port for asking a person: the card to show, the possible answers, and the stored approvals.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -134,6 +136,11 @@ pub enum ApprovalAnswer {
         /// One sentence that tells the person how to answer. Models never see it.
         remedy: String,
     },
+    /// No person has answered in time.
+    Expired {
+        /// The time that a person had.
+        timeout: Duration,
+    },
 }
 
 impl ApprovalAnswer {
@@ -146,8 +153,16 @@ impl ApprovalAnswer {
             ApprovalAnswer::Always | ApprovalAnswer::AlwaysCommands(_) => "always",
             ApprovalAnswer::Edit(_) => "edit",
             ApprovalAnswer::No | ApprovalAnswer::NoBecause(_) => "no",
-            ApprovalAnswer::Unattended { .. } => "nobody",
+            ApprovalAnswer::Unattended { .. } | ApprovalAnswer::Expired { .. } => "nobody",
         }
+    }
+
+    /// Returns true if no person has answered.
+    pub const fn is_missing(&self) -> bool {
+        matches!(
+            self,
+            ApprovalAnswer::Unattended { .. } | ApprovalAnswer::Expired { .. }
+        )
     }
 }
 

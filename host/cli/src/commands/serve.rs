@@ -22,7 +22,7 @@ use crate::output::{BAD, note, outcome, stderr_queue, styled};
 use crate::serve::{
     ServeToken, ServedConsole, ServerReplica, StdioStreams, listen, load_or_create,
 };
-use crate::terminal::remote_approver;
+use crate::terminal::{cluster_approver, remote_approver};
 use mimir::live_calls::LiveCallHub;
 use mimir::live_setup::{CHECK_INTERVAL, LiveSetup, PipelineUpdater, SetupUpdate};
 use mimir::servers;
@@ -390,10 +390,14 @@ fn build_server(
     if let Some(replica) = replica {
         replica.apply_tools(&mut snapshot);
     }
-    let pipeline = setup.pipeline_with_remote(snapshot, remote_approver(components), remote);
+    let approver = match setup.cluster() {
+        Some(_) => cluster_approver(),
+        None => remote_approver(components),
+    };
+    let pipeline = setup.pipeline_with_remote(snapshot, Arc::clone(&approver), remote);
     setup.share_questions(&pipeline);
     let approval_options = ApprovalOptions {
-        next: remote_approver(components),
+        next: approver,
         timeout: Some(setup.approval_timeout()),
         clock: Arc::new(SystemClock),
     };

@@ -263,7 +263,7 @@ fn line(out: &mut dyn Write, entry: &AuditEntry) -> io::Result<()> {
         write!(out, " {millis:.0} ms")?;
     }
     if let Some(millis) = value["waitedMs"].as_f64().filter(|millis| *millis >= 50.0) {
-        write!(out, " after {:.1} s for the answer", millis / 1_000.0)?;
+        write!(out, ", waited {:.1} s", millis / 1_000.0)?;
     }
     for (name, mark) in [
         ("client", "from "),

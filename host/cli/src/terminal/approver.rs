@@ -68,6 +68,25 @@ impl Approver for AlwaysApprover {
     }
 }
 
+/// Returns the approver for MCP clients of a process in a cluster that cannot ask their user. It refuses every call, with
+/// a hint.
+pub fn cluster_approver() -> Arc<dyn Approver> {
+    Arc::new(ClusterApprover)
+}
+
+/// Refuses the calls of an MCP client that cannot ask its user, in a process of a cluster.
+struct ClusterApprover;
+
+impl Approver for ClusterApprover {
+    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
+        let remedy = "This MCP client cannot ask you. While a server of the cluster runs with `--console`, or with \
+                      `approvals.unattended: wait` in the settings, such calls wait: answer there, or with `mimir approvals answer`";
+        Box::pin(std::future::ready(ApprovalAnswer::Unattended {
+            remedy: remedy.to_owned(),
+        }))
+    }
+}
+
 /// Returns the approver for MCP clients that cannot ask their user. It refuses every call, with a hint. `components` is
 /// the folder of the served components, if only these are served.
 pub fn remote_approver(components: Option<&Path>) -> Arc<dyn Approver> {

@@ -129,3 +129,23 @@ fn question_of_an_ended_server_is_not_listed() {
     let (code, text) = answer(home.path(), &[&id, "once", "--yes"]);
     assert!(code == 1 && text.contains("has ended"), "{text}");
 }
+
+#[test]
+fn question_about_a_dangerous_command_takes_no_lasting_answer() {
+    let home = workspace("approvals: {unattended: wait}\n");
+    let mut agent = Agent::start(home.path());
+    agent.hello(json!({}));
+    for _ in 0..2 {
+        let arguments = json!({"command": "rm -rf src"});
+        let params = json!({"name": "exec", "arguments": arguments});
+        let call = agent.send("tools/call", params);
+        let id = wait_for_question(home.path());
+        for lasting in ["session", "always"] {
+            let (code, text) = answer(home.path(), &[&id, lasting, "--yes"]);
+            assert!(code == 2 && text.contains("its own approval"), "{text}");
+        }
+        assert_eq!(answer(home.path(), &[&id, "no", "--yes"]).0, 0);
+        let refused = agent.response_to(call)["result"].clone();
+        assert_eq!(refused["_meta"]["mimir/outcome"]["code"], "APPROVAL_DENIED");
+    }
+}

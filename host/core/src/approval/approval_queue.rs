@@ -64,7 +64,8 @@ impl ApprovalQueue {
     }
 
     /// Returns the answer to a card. If an identical card is open in this session, its answer is shared. If the caller
-    /// that shows the card is dropped, a waiting caller shows it. `is_covered` is called when it is the card's turn, or,
+    /// that shows the card is dropped, a waiting caller shows it. If the call may not run again (`may_run_again`), a yes for
+    /// this call only is not shared. `is_covered` is called when it is the card's turn, or,
     /// in a session of several clients, after each answer; if an answer given in the meantime covers the card, the
     /// result is `None`.
     pub(crate) async fn ask(
@@ -72,6 +73,7 @@ impl ApprovalQueue {
         approver: &dyn Approver,
         session: &str,
         card: &Card,
+        may_run_again: bool,
         is_covered: impl Fn() -> bool,
     ) -> Option<Answered> {
         let reasons = card.reasons.iter();
@@ -124,8 +126,14 @@ impl ApprovalQueue {
                 open.remove(&key);
             }
             drop(open);
-            // Edited arguments apply only to the call for which they were written.
-            if is_asker || !matches!(answer, Some(ApprovalAnswer::Edit(_))) {
+            // Edited arguments apply only to the call for which they were written. A yes to one call is a yes to equal
+            // ones only if it does not matter how often they run.
+            let is_for_asker = match answer {
+                Some(ApprovalAnswer::Edit(_)) => true,
+                Some(ApprovalAnswer::Once | ApprovalAnswer::InAdvance) => !may_run_again,
+                _ => false,
+            };
+            if is_asker || !is_for_asker {
                 return answer.map(|answer| Answered {
                     answer,
                     _turn: turn,

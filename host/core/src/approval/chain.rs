@@ -8,7 +8,7 @@ use crate::clock::Clock;
 
 use super::{ApprovalAnswer, Approver, Card};
 
-/// Asks one approver after the other until one answers. A timeout counts as [`ApprovalAnswer::Unattended`].
+/// Asks one approver after the other until one answers. A timeout is [`ApprovalAnswer::Expired`].
 pub struct ApproverChain {
     approvers: Vec<Arc<dyn Approver>>,
     timeout: Option<Duration>,
@@ -35,7 +35,7 @@ impl ApproverChain {
         };
         for approver in &self.approvers {
             match approver.ask(card).await {
-                unattended @ ApprovalAnswer::Unattended { .. } => last = unattended,
+                missing if missing.is_missing() => last = missing,
                 answer => return answer,
             }
         }
@@ -63,12 +63,7 @@ impl Approver for ApproverChain {
             tokio::select! {
                 biased;
                 answer = self.first_answer(card) => answer,
-                () = timer => ApprovalAnswer::Unattended {
-                    remedy: format!(
-                        "No answer within {} s (approvals.timeoutMs): call the tool again when a person can answer.",
-                        timeout.as_secs_f64()
-                    ),
-                },
+                () = timer => ApprovalAnswer::Expired { timeout },
             }
         })
     }

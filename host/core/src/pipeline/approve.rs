@@ -36,8 +36,10 @@ use super::{Pipeline, StageContext};
 mod card;
 mod remembered_answer;
 mod store_answer;
+mod used_approval;
 
 pub(super) use remembered_answer::{RememberedAnswer, find_remembered_answer};
+pub(super) use used_approval::UsedApproval;
 
 /// A call that may run, with its rights. Only this stage creates the type, and backends accept nothing else.
 pub struct Approved {
@@ -402,8 +404,9 @@ pub(super) async fn ask(
         ..
     } = ruled;
     let ports = stage.ports;
+    let session = &checked.context.session_id;
     if let Some(remembered) = find_remembered_answer(stage, checked, evaluation) {
-        record_remembered_answer(stage, remembered, recorder);
+        record_remembered_answer(stage, session, remembered, recorder);
         return Ok(None);
     }
     let plugin = stage.snapshot.registry.plugin(&checked.tool);
@@ -420,12 +423,14 @@ pub(super) async fn ask(
     let asked_at = ports.clock.instant();
     let queue = &stage.pipeline.0.approval_queue;
     let approver = checked.observer.approver().unwrap_or(&*ports.approver);
-    let session = &checked.context.session_id;
+    let effect_tool = checked.equivalent_tool.as_ref().unwrap_or(&checked.tool);
+    let may_run_again = effect_tool.may_run_again();
     let wait = pin!(async {
         loop {
             // An answer to another card may cover this call by now.
             let find_answer = || find_remembered_answer(stage, checked, evaluation);
-            let answer = queue.ask(approver, session, &card, || find_answer().is_some());
+            let is_covered = || find_answer().is_some();
+            let answer = queue.ask(approver, session, &card, may_run_again, is_covered);
             if let Some(answered) = answer.await {
                 break Ok(answered);
             }
@@ -452,7 +457,7 @@ pub(super) async fn ask(
     let answered = match until_cancelled(|| running.clone(), wait).await {
         Ok(Ok(answered)) => answered,
         Ok(Err(remembered)) => {
-            record_remembered_answer(stage, remembered, recorder);
+            record_remembered_answer(stage, session, remembered, recorder);
             return Ok(None);
         }
         Err(CallCancelled) => return Err(recorder.cancelled_error()),
@@ -478,7 +483,8 @@ pub(super) async fn ask(
             "a person must see the changes of its plugin since the grant first",
         )),
         ApprovalAnswer::Session | ApprovalAnswer::Always | ApprovalAnswer::AlwaysCommands(_) => {
-            store_answer::store_answer(stage, ruled, &plugin, &answer, recorder)?;
+            let stored = store_answer::store_answer(stage, ruled, &plugin, &answer, recorder)?;
+            recorder.use_approvals(stored);
             if answer == ApprovalAnswer::Session {
                 stage.share_answer(session).await;
             }
@@ -494,12 +500,38 @@ pub(super) async fn ask(
             let why = format!("a person said no, for this reason: {reason}");
             Err(refused_error(ruled, &why))
         }
-        ApprovalAnswer::Unattended { remedy } => {
-            let mut error = refused_error(ruled, "no person was available to give it");
-            let remedies = policy::remedies_besides_approval(evaluation, &checked.tool);
-            error.remedies = std::iter::once(remedy).chain(remedies).collect();
-            Err(error)
+        ApprovalAnswer::Unattended { remedy } => Err(unanswered_error(
+            ruled,
+            "no person was available to give it",
+            remedy,
+        )),
+        ApprovalAnswer::Expired { timeout } => {
+            let time = shown_timeout(timeout);
+            let why = format!("no person answered the question within {time}");
+            let remedy = format!(
+                "No answer within {time} (approvals.timeoutMs): call the tool again when a person can answer."
+            );
+            Err(unanswered_error(ruled, &why, remedy))
         }
+    }
+}
+
+/// Creates the error of a call whose question no person has answered. `remedy` tells the person how to answer.
+fn unanswered_error(ruled: &Ruled, why: &str, remedy: String) -> ToolError {
+    let mut error = refused_error(ruled, why);
+    let remedies = policy::remedies_besides_approval(&ruled.evaluation, &ruled.checked.tool);
+    error.remedies = std::iter::once(remedy).chain(remedies).collect();
+    error
+}
+
+/// Returns a time limit for display, such as `10 minutes`.
+fn shown_timeout(timeout: Duration) -> String {
+    let seconds = timeout.as_secs();
+    match seconds / 60 {
+        minutes @ 2.. if timeout == Duration::from_secs(minutes * 60) => {
+            format!("{minutes} minutes")
+        }
+        _ => format!("{} s", timeout.as_secs_f64()),
     }
 }
 
@@ -524,14 +556,19 @@ async fn report_waiting<F: Future>(
 /// Records that a stored approval covers the call.
 fn record_remembered_answer(
     stage: &StageContext<'_>,
+    session: &str,
     answer: RememberedAnswer,
     recorder: &mut CallRecorder,
 ) {
     match answer {
-        RememberedAnswer::Session(_) => recorder.record_remembered_answer("session lease"),
+        RememberedAnswer::Session(approval) => {
+            recorder.use_approvals(UsedApproval::for_session(stage, session, &approval.id));
+            recorder.record_remembered_answer("session lease");
+        }
         RememberedAnswer::Permanent(approvals) => {
             let ports = stage.ports;
             for approval in approvals {
+                recorder.use_approvals([UsedApproval::permanent(&approval.id)]);
                 ports
                     .approval_store
                     .record_use(&approval.id, timestamp(ports.clock.now()));

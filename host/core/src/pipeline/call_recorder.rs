@@ -21,7 +21,7 @@ use crate::registry::Registry;
 use crate::text;
 use crate::tool::Tool;
 
-use super::approve::Approved;
+use super::approve::{Approved, UsedApproval};
 use super::effect::leak::LeakedSecret;
 use super::label::TaintFloor;
 use super::mask::MaskingObserver;
@@ -55,6 +55,8 @@ pub(super) struct CallRecorder {
     may_have_run: AtomicBool,
     /// True if the tool was removed or has lost rights while the call waited or ran.
     has_lost_rights: AtomicBool,
+    /// The stored approvals by which the call runs.
+    used_approvals: Vec<UsedApproval>,
     /// The reports of the call to consoles.
     reporter: Option<CallReporter>,
     /// For an effect: its report to consoles.
@@ -91,6 +93,7 @@ impl CallRecorder {
             observer: None,
             may_have_run: AtomicBool::new(false),
             has_lost_rights: AtomicBool::new(false),
+            used_approvals: Vec::new(),
             reporter: None,
             effect_report: None,
         };
@@ -114,6 +117,7 @@ impl CallRecorder {
             observer: None,
             may_have_run: AtomicBool::new(false),
             has_lost_rights: AtomicBool::new(false),
+            used_approvals: Vec::new(),
             reporter: None,
             effect_report: None,
         }
@@ -152,6 +156,7 @@ impl CallRecorder {
             observer: None,
             may_have_run: AtomicBool::new(false),
             has_lost_rights: AtomicBool::new(false),
+            used_approvals: Vec::new(),
             reporter: None,
             effect_report: None,
         })
@@ -248,7 +253,7 @@ impl CallRecorder {
         self.has_lost_rights.store(true, Ordering::Relaxed);
     }
 
-    /// Records a person's answer and the time until it was given.
+    /// Records a person's answer, and adds the time until it was given.
     pub(super) fn record_answer(
         &mut self,
         answer: &ApprovalAnswer,
@@ -259,7 +264,9 @@ impl CallRecorder {
             span.answered_at = Some(now());
         }
         self.event.answer = Some(answer.as_str());
-        self.event.waited_ms = Some(waited.as_millis() as u64);
+        // Edited arguments are asked about again, so that a call may wait several times.
+        let before = self.event.waited_ms.unwrap_or_default();
+        self.event.waited_ms = Some(before.saturating_add(waited.as_millis() as u64));
     }
 
     /// Begins the span of an effect within that of its call, if traces are exported.
@@ -334,6 +341,16 @@ impl CallRecorder {
     /// Records that a stored approval of this kind was used.
     pub(super) fn record_remembered_answer(&mut self, kind: &'static str) {
         self.event.answer = Some(kind);
+    }
+
+    /// Notes stored approvals by which the call runs.
+    pub(super) fn use_approvals(&mut self, approvals: impl IntoIterator<Item = UsedApproval>) {
+        self.used_approvals.extend(approvals);
+    }
+
+    /// Returns the stored approvals by which the call runs.
+    pub(super) fn used_approvals(&self) -> &[UsedApproval] {
+        &self.used_approvals
     }
 
     /// Records that a person has edited the arguments.

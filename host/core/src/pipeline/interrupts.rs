@@ -1,11 +1,12 @@
 //! Stops running calls: all of them, or those of a session, with the kill switch, and those of tools whose grant was
-//! revoked, that were removed, or that a rule denies now.
+//! revoked, that were removed, or that a rule denies now, and those that run by an approval that was revoked.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use serde_json::json;
 use tokio::sync::Notify;
@@ -109,6 +110,8 @@ pub(super) enum LostRights {
     Revoked,
     /// The plugin has a grant with fewer rights.
     Reduced,
+    /// The stored approval by which the call runs was revoked.
+    ApprovalRevoked,
 }
 
 impl LostRights {
@@ -121,6 +124,9 @@ impl LostRights {
             Self::Denied { text, source } => format!("{text} ({source})"),
             Self::Revoked => "its grant was revoked during the call".to_owned(),
             Self::Reduced => "a part of its permissions was revoked during the call".to_owned(),
+            Self::ApprovalRevoked => {
+                "the approval by which it ran was revoked during the call".to_owned()
+            }
         }
     }
 
@@ -202,9 +208,42 @@ impl SnapshotChanges {
     }
 }
 
-/// Runs the tool of a call until it completes, or until the tools and rules no longer permit it. `equivalent` is the tool
-/// with the same effect, if there is one. Waits for changes only if the work does not complete at once.
+/// Interval at which a running call checks that the stored approval by which it runs was not revoked.
+const APPROVAL_CHECK: Duration = Duration::from_millis(500);
+
+/// Runs the tool of a call until it completes, or until the tools, the rules or the stored approvals no longer permit it.
+/// `equivalent` is the tool with the same effect, if there is one. Waits for changes only if the work does not complete at
+/// once.
 pub(super) async fn until_revoked<F: Future>(
+    stage: &StageContext<'_>,
+    tool: &Tool,
+    equivalent: Option<&Tool>,
+    recorder: &CallRecorder,
+    work: Pin<&mut F>,
+) -> Result<F::Output, ToolError> {
+    let mut work = pin!(until_rights_lost(stage, tool, equivalent, recorder, work));
+    if recorder.used_approvals().is_empty() {
+        return work.await;
+    }
+    let clock = &stage.ports.clock;
+    loop {
+        tokio::select! {
+            biased;
+            output = &mut work => return output,
+            () = clock.sleep_until(clock.instant() + APPROVAL_CHECK) => {
+                let store = &*stage.ports.approval_store;
+                let mut used = recorder.used_approvals().iter();
+                if used.any(|approval| approval.is_revoked(store, stage.sessions)) {
+                    recorder.mark_lost_rights();
+                    return Err(LostRights::ApprovalRevoked.into_error(tool, recorder.may_have_run()));
+                }
+            }
+        }
+    }
+}
+
+/// Runs the tool of a call until it completes, or until the tools and rules no longer permit it.
+async fn until_rights_lost<F: Future>(
     stage: &StageContext<'_>,
     tool: &Tool,
     equivalent: Option<&Tool>,

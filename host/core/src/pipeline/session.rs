@@ -178,6 +178,13 @@ impl PipelineSessions {
         }
     }
 
+    /// Returns true if the session with this id is `session`, which has not ended.
+    pub(super) fn is_current(&self, id: &str, session: &Arc<PipelineSession>) -> bool {
+        let sessions = lock(&self.sessions);
+        let current = sessions.get(id);
+        current.is_some_and(|current| Arc::ptr_eq(current, session))
+    }
+
     /// Removes an ended session. Returns true if one of its approvals is listed.
     pub(super) fn end(&self, id: &str) -> bool {
         let ended = lock(&self.sessions).remove(id);

@@ -251,12 +251,8 @@ impl Policy {
             Decision::Ask
         };
         let text = format!("the command cannot be analyzed: {}", error.message);
-        evaluation.push(built_in_reason(
-            PolicyLayer::Commands,
-            decision,
-            UNKNOWN,
-            text,
-        ));
+        let reason = built_in_reason(PolicyLayer::Commands, decision, UNKNOWN, text);
+        ask_each_time(reason, evaluation);
         lenient
     }
 
@@ -306,25 +302,23 @@ impl Policy {
             evaluation.push(reason);
         }
         if !lenient {
-            for text in unknown_script_parts(check) {
-                evaluation.push(built_in_reason(
-                    PolicyLayer::Commands,
-                    Decision::Ask,
-                    UNKNOWN,
-                    text,
-                ));
+            for text in &script.unknown {
+                ask_each_time(unknown_reason(text.clone()), evaluation);
+            }
+            for text in unsafe_variables(check) {
+                evaluation.push(unknown_reason(text));
             }
         } else {
             let unknown_parts = script
                 .unknown
                 .iter()
                 .map(|why| danger::unparsed_reason(why));
-            unknown_parts.for_each(|reason| evaluation.push(reason));
+            unknown_parts.for_each(|reason| ask_each_time(reason, evaluation));
         }
         for (at, simple) in script.commands.iter().enumerate() {
             let first = evaluation.reasons().len();
             for danger in dangers(script, at) {
-                evaluation.push(danger::danger_reason(simple, danger));
+                ask_each_time(danger::danger_reason(simple, danger), evaluation);
             }
             directories.enter_command(at, simple);
             let executed = directories.executed_files(simple);
@@ -336,9 +330,15 @@ impl Policy {
                 }
             }
             if !lenient {
-                unknown_command_parts(simple).for_each(|reason| evaluation.push(reason));
+                for reason in unknown_command_parts(simple) {
+                    if simple.hides_command {
+                        ask_each_time(reason, evaluation);
+                    } else {
+                        evaluation.push(reason);
+                    }
+                }
             } else if let Some(danger) = hidden_danger(simple) {
-                evaluation.push(danger::danger_reason(simple, danger));
+                ask_each_time(danger::danger_reason(simple, danger), evaluation);
             }
             for file in &self.files {
                 let before = evaluation.reasons().len();
@@ -441,14 +441,24 @@ fn default_list_reason(
     (reason(Decision::Ask, text), offer)
 }
 
-/// Describes the unknown parts of the script as a whole.
-fn unknown_script_parts(check: &CommandCheck<'_>) -> impl Iterator<Item = String> {
-    let unsafe_variables = check
-        .environment
-        .iter()
-        .filter(|(name, _)| !is_harmless(name));
-    let unsafe_variables = unsafe_variables.map(|(name, _)| variable_text(name));
-    check.script.unknown.iter().cloned().chain(unsafe_variables)
+/// Adds a reason about a dangerous or unknown effect. No stored approval covers it: a person is asked each time.
+fn ask_each_time(reason: DecisionReason, evaluation: &mut PolicyEvaluation) {
+    let basis = RuleBasis {
+        each_time: true,
+        ..RuleBasis::default()
+    };
+    evaluation.push_with_basis(reason, basis);
+}
+
+fn unknown_reason(text: String) -> DecisionReason {
+    built_in_reason(PolicyLayer::Commands, Decision::Ask, UNKNOWN, text)
+}
+
+/// Describes the variables of the command that may change which programs it runs.
+fn unsafe_variables(check: &CommandCheck<'_>) -> impl Iterator<Item = String> {
+    let names = check.environment.iter().map(|(name, _)| name);
+    let unsafe_names = names.filter(|name| !is_harmless(name));
+    unsafe_names.map(|name| variable_text(name))
 }
 
 fn variable_text(name: &str) -> String {
@@ -465,10 +475,7 @@ fn unknown_command_parts(simple: &ParsedCommand) -> impl Iterator<Item = Decisio
         .filter(|(name, _)| !is_harmless(name));
     let unsafe_variables = unsafe_variables.map(|(name, _)| variable_text(name));
     let parts = simple.unknown.iter().cloned().chain(unsafe_variables);
-    parts.map(move |why| {
-        let text = format!("`{shown}`: {why}");
-        built_in_reason(PolicyLayer::Commands, Decision::Ask, UNKNOWN, text)
-    })
+    parts.map(move |why| unknown_reason(format!("`{shown}`: {why}")))
 }
 
 /// Adds the verdict on one command: its strictest reason, among those from index `first` on.

@@ -13,17 +13,18 @@ use crate::tool::Tool;
 
 use super::card;
 use super::remembered_answer::approval_lookup;
+use super::used_approval::UsedApproval;
 
 /// Stores an answer that applies beyond the call: an approval for the session, a permanent approval, or a grant for the
-/// whole plugin. If the answer cannot be stored, it counts for this call only. If it cannot be recorded in the audit
-/// log, the call fails.
+/// whole plugin. Returns the stored approval. If the answer cannot be stored, it counts for this call only. If it cannot
+/// be recorded in the audit log, the call fails.
 pub(super) fn store_answer(
     stage: &StageContext<'_>,
     ruled: &Ruled,
     plugin: &[Arc<Tool>],
     answer: &ApprovalAnswer,
     recorder: &CallRecorder,
-) -> Result<(), ToolError> {
+) -> Result<Option<UsedApproval>, ToolError> {
     recorder.check_ready()?;
     let (ports, checked) = (stage.ports, &ruled.checked);
     let tool = &checked.tool;
@@ -40,12 +41,12 @@ pub(super) fn store_answer(
         if is_stored {
             stage.sessions.grant(tool);
         }
-        return Ok(());
+        return Ok(None);
     }
     let lookup = approval_lookup(checked, &ruled.evaluation);
     let now_stamp = timestamp(now);
     let scope = ruled.assessment.as_ref().and_then(|one| one.scope.clone());
-    let (stored, detail) = match answer {
+    let (stored, used, detail) = match answer {
         ApprovalAnswer::Session => {
             let session = stage.sessions.get(&checked.context.session_id);
             let approval = StoredApproval {
@@ -58,8 +59,10 @@ pub(super) fn store_answer(
             if let Err(error) = &listed {
                 tracing::warn!(%error, "the answer counts for this session, but `mimir approvals` cannot show it");
             }
+            let id = approval.id.clone();
             session.remember_approval(approval, listed.is_ok());
-            (Ok(()), "until the session ends".to_owned())
+            let used = UsedApproval::for_session(stage, &checked.context.session_id, &id);
+            (Ok(()), used, "until the session ends".to_owned())
         }
         _ => {
             let expires_at = now_stamp
@@ -73,8 +76,10 @@ pub(super) fn store_answer(
             if let ApprovalAnswer::AlwaysCommands(commands) = answer {
                 approval.pattern = approval.pattern.narrowed_to(commands);
             }
+            let used = UsedApproval::permanent(&approval.id);
             let stored = ports.approval_store.store(approval);
-            (stored, detail)
+            let used = stored.is_ok().then_some(used);
+            (stored, used, detail)
         }
     };
     record_answer_event(
@@ -83,7 +88,8 @@ pub(super) fn store_answer(
         stored,
         answer,
         recorder,
-    )
+    )?;
+    Ok(used)
 }
 
 /// Records that a person has edited the arguments. The record of the call itself has the final answer instead.

@@ -367,15 +367,45 @@ async fn approval_edited_arguments_are_checked_again() {
 
 #[tokio::test]
 async fn approval_identical_calls_share_a_card() {
-    let room = room(
-        vec![asking()],
-        json!({}),
-        vec![ApprovalAnswer::Once, ApprovalAnswer::Once],
-    );
-    let one = room.ok(json!({"n": 1}));
-    let same = room.ok(json!({"n": 1}));
-    let other = room.ok(json!({"n": 2}));
-    assert_eq!(tokio::join!(one, same, other), (true, true, true));
+    for (answer, is_idempotent, cards) in [
+        (ApprovalAnswer::Session, false, 2),
+        (ApprovalAnswer::No, false, 2),
+        (ApprovalAnswer::Once, true, 2),
+        (ApprovalAnswer::Once, false, 3),
+    ] {
+        let mut tool = asking();
+        tool.trust = ToolTrust::Trusted;
+        tool.definition.hints.idempotent = is_idempotent;
+        let is_yes = answer != ApprovalAnswer::No;
+        let room = room(vec![tool], json!({}), vec![answer.clone(); 3]);
+        let one = room.ok(json!({"n": 1}));
+        let same = room.ok(json!({"n": 1}));
+        let other = room.ok(json!({"n": 2}));
+        let all = tokio::join!(one, same, other);
+        assert_eq!(all, (is_yes, is_yes, is_yes), "{answer:?}");
+        assert_eq!(room.asked(), cards, "{answer:?}, {is_idempotent}");
+    }
+}
+
+#[tokio::test]
+async fn approval_for_one_call_runs_one_of_several_identical_calls() {
+    let answers = vec![
+        ApprovalAnswer::Once,
+        ApprovalAnswer::Once,
+        ApprovalAnswer::NoBecause("enough".to_owned()),
+    ];
+    let room = room(vec![asking()], json!({}), answers);
+    let call = || room.ok(json!({"n": 1}));
+    let all = tokio::join!(call(), call(), call(), call(), call());
+    let all = [all.0, all.1, all.2, all.3, all.4];
+    assert_eq!(all.iter().filter(|ran| **ran).count(), 2);
+    assert_eq!(room.asked(), 3, "the no is for all that still wait");
+    // An answer that covers the others is shared.
+    let answers = vec![ApprovalAnswer::Once, ApprovalAnswer::Session];
+    let room = super::approvals::room(vec![asking()], json!({}), answers);
+    let call = || room.ok(json!({"n": 1}));
+    let all = tokio::join!(call(), call(), call(), call(), call());
+    assert_eq!(all, (true, true, true, true, true));
     assert_eq!(room.asked(), 2);
 }
 
@@ -416,7 +446,7 @@ async fn approval_always_for_a_missing_grant_stores_a_grant() {
 }
 
 #[tokio::test]
-async fn approval_chain_timeout_is_unattended() {
+async fn approval_chain_timeout_is_told_to_the_model() {
     struct Absent;
     impl crate::approval::Approver for Absent {
         fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
@@ -446,10 +476,30 @@ async fn approval_chain_timeout_is_unattended() {
     assert!(call().await.is_ok());
     let card = room.script.cards.lock()[0].clone();
     ports.approver = Arc::new(chain(Arc::new(Absent)));
-    let ApprovalAnswer::Unattended { remedy } = ports.approver.ask(&card).await else {
-        panic!("the timeout is not reported as unattended");
-    };
+    let timeout = Duration::from_millis(20);
+    let expired = ApprovalAnswer::Expired { timeout };
+    assert_eq!(ports.approver.ask(&card).await, expired);
+    let pipeline = Pipeline::new(
+        PipelineSnapshot {
+            registry: Registry::new(vec![asking()], vec![]),
+            policy: Policy::default(),
+        },
+        ports,
+    );
+    let outcome = pipeline.call(super::call("sample", json!({}))).await;
+    let error = outcome.result().unwrap_err();
+    assert_eq!(
+        error.message,
+        "`sample` needs approval, and no person answered the question within 0.02 s"
+    );
+    let remedy = &error.remedies[0];
     assert!(remedy.contains("approvals.timeoutMs"), "{remedy}");
+    {
+        let events = room.audit.events.lock();
+        let event = events.last().unwrap();
+        assert_eq!(event["answer"], "nobody");
+        assert!(event["waitedMs"].as_u64().unwrap() >= 20, "{event}");
+    }
     let yes = chain(Arc::new(Fixed(ApprovalAnswer::Once, AtomicUsize::new(0))));
     use crate::approval::Approver as _;
     assert_eq!(

@@ -1,7 +1,9 @@
 //! Tests of running calls that are stopped: by the kill switch, by revoked grants, by changed rules.
 
 use super::*;
+use crate::approval::{ApprovalStoreError, Fingerprint, StoredApproval};
 use crate::call_switch::{CallSwitch, StopNotice};
+use crate::needs::NeedKind;
 
 /// A switch that tests operate.
 #[derive(Default)]
@@ -391,4 +393,115 @@ async fn stop_is_carried_out_without_a_call() {
     assert!(check());
     drop(bench);
     assert!(!check(), "the pipeline was dropped");
+}
+
+/// Approvals that tests revoke.
+#[derive(Default)]
+struct RevocableApprovals {
+    stored: Mutex<Vec<StoredApproval>>,
+    listed: Mutex<Vec<Fingerprint>>,
+}
+
+impl ApprovalStore for RevocableApprovals {
+    fn approvals(&self) -> Result<Vec<StoredApproval>, ApprovalStoreError> {
+        Ok(self.stored.lock().clone())
+    }
+    fn store(&self, approval: StoredApproval) -> Result<(), ApprovalStoreError> {
+        self.stored.lock().push(approval);
+        Ok(())
+    }
+    fn record_use(&self, _: &Fingerprint, _: jiff::Timestamp) {}
+    fn list_for_session(&self, _: &str, one: &StoredApproval) -> Result<(), ApprovalStoreError> {
+        self.listed.lock().push(one.id.clone());
+        Ok(())
+    }
+    fn listed_in_session(&self, _: &str) -> Result<Vec<Fingerprint>, ApprovalStoreError> {
+        Ok(self.listed.lock().clone())
+    }
+    fn end_session(&self, _: &str) {
+        self.listed.lock().clear();
+    }
+    fn grant(&self, _: &[Arc<Tool>], _: &[NeedKind]) -> Result<(), ApprovalStoreError> {
+        Ok(())
+    }
+}
+
+/// Returns a pipeline with a tool that asks and hangs, after a call of it has got this answer, and that call and another
+/// one, which run.
+async fn running_by_approval(
+    answer: ApprovalAnswer,
+) -> (
+    Bench,
+    Arc<RevocableApprovals>,
+    Vec<tokio::task::JoinHandle<Outcome>>,
+) {
+    let (mut hang, backend) = hanging("hang");
+    hang.definition.approval = Decision::Ask;
+    let mut bench = bench(vec![hang], json!({}), answer);
+    let store = Arc::new(RevocableApprovals::default());
+    let ports = PipelinePorts {
+        approval_store: Arc::clone(&store) as Arc<dyn ApprovalStore>,
+        ..bench.pipeline.0.ports.clone()
+    };
+    let registry = bench.pipeline.snapshot().registry.only(|_| true);
+    let policy = Policy::new(&Config::default(), "config.yml").unwrap();
+    bench.pipeline = Pipeline::new(PipelineSnapshot { registry, policy }, ports);
+    let mut running = Vec::new();
+    for _ in 0..2 {
+        running.push(start(&bench.pipeline, "hang", &backend).await);
+    }
+    (bench, store, running)
+}
+
+#[tokio::test]
+async fn revoked_approval_stops_the_calls_that_run_by_it() {
+    for (answer, answers) in [
+        (ApprovalAnswer::Always, ["always", "lease"]),
+        (ApprovalAnswer::Session, ["session", "session lease"]),
+    ] {
+        let (bench, store, running) = running_by_approval(answer).await;
+        store.stored.lock().clear();
+        store.listed.lock().clear();
+        for call in running {
+            let outcome = call.await.unwrap();
+            let error = outcome.result().unwrap_err();
+            assert_eq!(error.code, ToolErrorCode::PermissionDenied);
+            let expected = "the approval by which it ran was revoked";
+            assert!(error.message.contains(expected), "{error}");
+            assert_eq!(error.details.as_ref().unwrap()["mayHaveRun"], true);
+        }
+        let events = bench.audit.events.lock();
+        let calls = events.iter().filter(|event| event["event"] == "call");
+        let mut seen: Vec<_> = calls
+            .map(|event| {
+                assert_eq!(event["stop"], "lost-rights");
+                event["answer"].clone()
+            })
+            .collect();
+        seen.sort_by_key(|answer| answers.iter().position(|known| answer == known));
+        assert_eq!(seen, answers);
+    }
+}
+
+#[tokio::test]
+async fn approval_that_was_not_revoked_stops_no_call() {
+    for answer in [
+        ApprovalAnswer::Always,
+        ApprovalAnswer::Session,
+        ApprovalAnswer::Once,
+    ] {
+        let (bench, store, running) = running_by_approval(answer.clone()).await;
+        match answer {
+            // It expires.
+            ApprovalAnswer::Always => {
+                let mut stored = store.stored.lock();
+                stored[0].expires_at = Some(stored[0].added_at);
+            }
+            // The session ends.
+            ApprovalAnswer::Session => bench.pipeline.discard_session("session"),
+            _ => {}
+        }
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        assert!(running.iter().all(|call| !call.is_finished()), "{answer:?}");
+    }
 }

@@ -188,7 +188,7 @@ async fn exec_call_approval_covers_its_command_once() {
     );
     assert_eq!(
         card.always.unwrap().text,
-        "allow `sample` with command `make all`; it then runs the current code of the workspace"
+        "allow `sample` with command `make all`; it runs the code that the workspace has at that time"
     );
     assert!(
         !room.ok(json!({"command": "make all"})).await,
@@ -215,7 +215,7 @@ async fn exec_always_covers_similar_commands_separately() {
     let text = room.script.cards.lock()[0].always.clone();
     let text = text.unwrap().text;
     assert!(
-        text.ends_with("it then runs the current code of the workspace"),
+        text.ends_with("it runs the code that the workspace has at that time"),
         "{text}"
     );
     let both = json!({"command": "npm run build -- --x; cargo test a; pwd"});
@@ -306,18 +306,65 @@ async fn exec_script_approval_is_bound_to_the_script_content() {
 #[tokio::test]
 async fn exec_always_without_a_pattern_covers_the_exact_command() {
     let room = room(vec![exec()], calm(), vec![ApprovalAnswer::Always]);
-    assert!(room.ok(json!({"command": "rm -rf build"})).await);
-    assert!(room.ok(json!({"command": "rm -rf build"})).await);
+    assert!(room.ok(json!({"command": "tar xf $a"})).await);
+    assert!(room.ok(json!({"command": "tar xf $a"})).await);
     assert_eq!(room.asked(), 1);
-    assert!(!room.ok(json!({"command": "rm -rf src"})).await);
-    let card = room.script.cards.lock()[0].clone();
-    assert_eq!(card.risk, RiskLevel::High);
-    assert!(
-        card.always
+    assert!(!room.ok(json!({"command": "tar xf $b"})).await);
+    let always = room.script.cards.lock()[0].always.clone().unwrap();
+    assert!(always.text.contains("command=\"tar xf $a\""), "{always:?}");
+}
+
+#[tokio::test]
+async fn exec_dangerous_command_is_asked_about_each_time() {
+    let lasting = [ApprovalAnswer::Session, ApprovalAnswer::Always];
+    let configs = [calm(), json!({"execApprovals": {"mode": "full"}})];
+    for (answer, config) in lasting.iter().zip(configs) {
+        for command in ["rm -rf src", "ls; rm -rf src", "chmod 777 a", "touch a\0b"] {
+            if command.contains('\0') && config != calm() {
+                continue;
+            }
+            let answers = vec![answer.clone(), answer.clone()];
+            let room = room(vec![exec()], config.clone(), answers);
+            for _ in 0..2 {
+                room.ok(json!({ "command": command })).await;
+            }
+            assert_eq!(room.asked(), 2, "{command}: {answer:?}");
+            assert!(!room.ok(json!({ "command": command })).await, "{command}");
+            let cards = room.script.cards.lock();
+            assert!(cards.iter().all(|card| card.always.is_none()), "{command}");
+            assert!(room.ledger.leases.lock().is_empty());
+            assert!(room.ledger.listed.lock().is_empty());
+            if command.starts_with("rm") {
+                assert_eq!(cards[0].risk, RiskLevel::High);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn exec_dangerous_command_runs_by_no_approval_of_an_older_version() {
+    let room = room(vec![exec()], calm(), vec![ApprovalAnswer::Always]);
+    assert!(room.ok(json!({"command": "tar xf $a"})).await);
+    {
+        let mut leases = room.ledger.leases.lock();
+        let mut stored = serde_json::to_value(&leases[0]).unwrap();
+        stored["pattern"]["fixed"]["command"] = json!("rm -rf src");
+        stored["reasons"]
+            .as_array_mut()
             .unwrap()
-            .text
-            .contains("command=\"rm -rf build\"")
-    );
+            .push(json!("danger: rm -r: `rm -rf src` removes whole folders"));
+        leases[0] = serde_json::from_value(stored).unwrap();
+    }
+    assert!(!room.ok(json!({"command": "rm -rf src"})).await);
+}
+
+#[tokio::test]
+async fn exec_card_names_a_script_that_cannot_be_read() {
+    let room = room(vec![exec()], calm(), vec![ApprovalAnswer::No]);
+    assert!(!room.ok(json!({"command": "touch a\0b"})).await);
+    let card = room.script.cards.lock()[0].clone();
+    let expected = r#"call `sample` with "touch a\u0000b""#;
+    assert_eq!(card.summary, expected);
 }
 
 #[tokio::test]
