@@ -250,6 +250,12 @@ impl ClusterConnection {
                     is_temporary,
                 };
             }
+            if let RequestError::Forbidden(_) = error {
+                return StreamFailure {
+                    error: self.error(error),
+                    is_temporary,
+                };
+            }
             let text = match error.code() {
                 Some(code::INSUFFICIENT_PEERS) => format!(
                     "stream {name} needs {} servers that run: start them, or give the number of replicas",
