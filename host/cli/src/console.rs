@@ -48,6 +48,7 @@ mod story_steps;
 mod strangers;
 #[cfg(test)]
 mod tests;
+mod tool_source;
 mod tools;
 pub mod undo;
 mod visible_text;

@@ -477,9 +477,15 @@ async fn console_shows_the_problem_of_a_tool_that_is_left_out() {
     let console = ConsoleFixture::new();
     let tools = console.root().join(".mimir/tools");
     std::fs::create_dir_all(&tools).unwrap();
-    let broken = "name: broken\ndescription: Prints.\nruntime: bashh\ncode: ls\n";
+    let broken =
+        "name: broken\ndescription: Prints.\nschema: {type: object}\nruntime: bashh\ncode: ls\n";
     std::fs::write(tools.join("broken.yml"), broken).unwrap();
+    let greet = "name: greet\ndescription: Prints.\nschema: {type: object}\nruntime: bash\ncode: echo hello\n";
+    std::fs::write(tools.join("greet.yml"), greet).unwrap();
     let list = console.get(ConsoleRequest::Tools).await;
+    let name = "greet".to_owned();
+    let shown = console.get(ConsoleRequest::ToolDetails { name }).await;
+    assert_eq!(shown["sourceText"], greet);
     let [left_out] = list["quarantined"].as_array().unwrap().as_slice() else {
         panic!("{}", list["quarantined"]);
     };

@@ -22,6 +22,7 @@ use crate::output::info;
 use crate::tools::{TokenCosts, ToolDetails, ToolList, disable, enable, is_named};
 
 use super::recorded_calls::{days_ago, visit_calls};
+use super::tool_source::source_text;
 use super::workspace::LoadedWorkspace;
 
 /// Period over which calls are counted, in days.
@@ -149,6 +150,9 @@ pub async fn details(workspace: &LoadedWorkspace, name: &str) -> Result<Value, T
     value["trustState"] = trust_value(tool);
     if let Some(changes) = &tool.changes {
         value["trustDiff"] = json!(changes.lines);
+    }
+    if let Some(text) = source_text(workspace, tool, &workspace.redactor()?) {
+        value["sourceText"] = json!(text);
     }
     if let Err(error) = workspace.setup.verify_description(tool).await {
         value["descriptionProblem"] = json!(error.message);

@@ -316,7 +316,8 @@ async fn console_what_if_judges_calls_without_arguments_by_their_tool() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn console_what_if_judges_calls_of_tools_that_no_changed_rule_names() {
-    let settings = "policy: {rules: [{decision: ask, tools: [list_directory], when: {path: x}}]}\n";
+    let settings =
+        "policy: {rules: [{decision: ask, tools: [list_directory], when: {path: {glob: 'x*'}}}]}\n";
     let console = ConsoleFixture::with_settings(settings);
     std::fs::write(console.root().join("a.txt"), "x").unwrap();
     let pipeline = console.pipeline().await;
@@ -325,7 +326,7 @@ async fn console_what_if_judges_calls_of_tools_that_no_changed_rule_names() {
         assert!(pipeline.call(read).await.is_ok());
     }
     pipeline.call(call("list_directory", json!({}))).await;
-    let kept = "{decision: ask, tools: [list_directory], when: {path: x}}";
+    let kept = "{decision: ask, tools: [list_directory], when: {path: {glob: 'x*'}}}";
     let judge = async |rules: &str| {
         let edit = yaml_edit("policy.rules", rules);
         let judged = console.get(ConsoleRequest::WhatIf { edit, days: 7 }).await;
@@ -338,20 +339,20 @@ async fn console_what_if_judges_calls_of_tools_that_no_changed_rule_names() {
     for (rule, expected) in [
         ("{decision: deny, tools: [write_file]}", nothing(0)),
         (
-            "{decision: deny, tools: [write_file], when: {path: y}}",
+            "{decision: deny, tools: [write_file], when: {path: {glob: 'y*'}}}",
             nothing(0),
         ),
         (
             "{decision: deny, tools: [read_file]}",
             (0, "\"deny\" 2".to_owned()),
         ),
-        ("{decision: deny, when: {path: y}}", nothing(3)),
+        ("{decision: deny, when: {path: {glob: 'y*'}}}", nothing(3)),
         (
-            "{decision: deny, tools: [read_file], when: {path: y}}",
+            "{decision: deny, tools: [read_file], when: {path: {glob: 'y*'}}}",
             nothing(2),
         ),
         (
-            "{decision: deny, groups: [read], when: {path: y}}",
+            "{decision: deny, groups: [fs], when: {path: {glob: 'y*'}}}",
             nothing(3),
         ),
         ("{decision: allow, tools: [read_file]}", nothing(2)),
