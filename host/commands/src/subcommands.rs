@@ -266,7 +266,7 @@ pub fn runs_project_code(words: &[ShellWord]) -> bool {
 }
 
 /// Returns the file that a command runs, if its words show it: a program by path, or the argument of an interpreter.
-/// Files run by a build are not shown.
+/// Files run by a build are not shown, and code among the words is not a file.
 pub fn executed_file(words: &[ShellWord]) -> Option<&ShellWord> {
     let program = words.first()?;
     let name = program.known()?;
@@ -282,8 +282,20 @@ pub fn executed_file(words: &[ShellWord]) -> Option<&ShellWord> {
     if runs_test_module(words) {
         return None;
     }
-    let mut rest = words[1..].iter();
-    rest.find(|word| !word.text().starts_with('-'))
+    let code_option = match unversioned {
+        "python" => "-c",
+        "node" | "perl" | "ruby" => "-e",
+        "php" => "-r",
+        _ => "",
+    };
+    for word in &words[1..] {
+        match word.text() {
+            option if option == code_option => return None,
+            option if option.starts_with('-') => {}
+            _ => return Some(word),
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -302,6 +314,10 @@ mod tests {
             ("python3 -m unittest x.py", None),
             ("python3 -m tool x.py", Some("tool")),
             ("python3", None),
+            ("python3 -u -c print(1)", None),
+            ("node -e 1 x.js", None),
+            ("bash -e x.sh", Some("x.sh")),
+            ("python3 x.py -c a", Some("x.py")),
             ("cat x.sh", None),
         ] {
             let words = command

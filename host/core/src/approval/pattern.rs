@@ -115,8 +115,11 @@ fn command_patterns(evaluation: &PolicyEvaluation) -> Option<Vec<String>> {
     (!patterns.is_empty()).then_some(patterns)
 }
 
-/// Maximum length of an argument in a description, in characters.
+/// Maximum length of an argument in a list, in characters.
 const VALUE_MAX: usize = 80;
+
+/// Maximum size of an argument in the text that a person approves, in bytes.
+const APPROVED_VALUE_MAX: usize = 4 << 10;
 
 impl ApprovalPattern {
     /// Creates the pattern that the answer "always" to this call stores. Payload arguments are open only for built-in
@@ -204,8 +207,28 @@ impl ApprovalPattern {
                 || self.requests == RequestPattern::from_arguments(arguments))
     }
 
-    /// Describes the pattern for display, such as `path="notes.md", any content`.
+    /// Describes the pattern for a list, such as `path="notes.md", any content`. Long values are cut.
     pub fn describe(&self) -> String {
+        self.describe_with(|key, value| {
+            let cut = text::prefix(value, VALUE_MAX);
+            let dots = if cut.len() < value.len() { "…" } else { "" };
+            format!("{key}={cut}{dots}")
+        })
+    }
+
+    /// Describes the pattern for a person who is about to approve it: nothing is cut. A very long value is named, because
+    /// the card shows it among the arguments.
+    pub(crate) fn describe_in_full(&self) -> String {
+        self.describe_with(|key, value| {
+            if value.len() > APPROVED_VALUE_MAX {
+                format!("exactly this {key}")
+            } else {
+                format!("{key}={value}")
+            }
+        })
+    }
+
+    fn describe_with(&self, describe_value: impl Fn(&str, &str) -> String) -> String {
         if !self.commands.is_empty() {
             let commands: Vec<String> = self
                 .commands
@@ -219,12 +242,8 @@ impl ApprovalPattern {
             };
             return text::visible(&format!("{noun} {}", commands.join(", ")));
         }
-        let fixed = self.fixed.iter().map(|(key, value)| {
-            let value = value.to_string();
-            let cut = text::prefix(&value, VALUE_MAX);
-            let dots = if cut.len() < value.len() { "…" } else { "" };
-            format!("{key}={cut}{dots}")
-        });
+        let fixed = self.fixed.iter();
+        let fixed = fixed.map(|(key, value)| describe_value(key, &value.to_string()));
         let open = self.open.iter().map(|key| format!("any {key}"));
         let requests = self.requests.iter();
         let requests = requests.map(|requests| {
@@ -414,6 +433,26 @@ mod tests {
             ours.describe(),
             r#"path="a.md", createDirs=true, any content, any encoding"#
         );
+    }
+
+    #[test]
+    fn approval_pattern_is_not_cut_for_the_person_who_approves_it() {
+        let command = format!(
+            "touch {}; git push --force origin main",
+            "long/".repeat(100)
+        );
+        let mut tool = tool("exec");
+        tool.source = ToolSource::Custom;
+        let arguments = json!({ "command": command });
+        let pattern =
+            ApprovalPattern::for_call(&tool, &arguments, &asked(RuleArguments::Everything));
+        assert!(pattern.describe().ends_with('…'));
+        assert_eq!(pattern.describe_in_full(), format!("command=\"{command}\""));
+        let arguments = json!({ "command": command.repeat(20), "user": "a" });
+        let pattern =
+            ApprovalPattern::for_call(&tool, &arguments, &asked(RuleArguments::Everything));
+        let text = pattern.describe_in_full();
+        assert_eq!(text, r#"exactly this command, user="a""#);
     }
 
     #[test]

@@ -45,7 +45,11 @@ pub(super) fn build_card(stage: &StageContext<'_>, ruled: &Ruled, plugin: &[Arc<
     let summary = match assessment {
         Some(assessment) if !assessment.summary.is_empty() => short_line(&assessment.summary),
         _ => match commands.as_slice() {
-            [] => format!("call `{}`", tool.name()),
+            [] => match checked.arguments.get("command") {
+                // A script that could not be read.
+                Some(command) => short_line(&format!("call `{}` with {command}", tool.name())),
+                None => format!("call `{}`", tool.name()),
+            },
             [only] => short_line(&format!("run {only}")),
             [first, rest @ ..] => short_line(&format!("run {first} and {} more", rest.len())),
         },
@@ -169,13 +173,17 @@ fn always_coverage(ruled: &Ruled, plugin: &[Arc<Tool>]) -> AlwaysCoverage {
         return grant_coverage(tool, plugin);
     }
     let pattern = ApprovalPattern::for_call(tool, &ruled.checked.arguments, &ruled.evaluation);
-    let mut text = format!("allow `{}` with {}", tool.name(), pattern.describe());
+    let mut text = format!(
+        "allow `{}` with {}",
+        tool.name(),
+        pattern.describe_in_full()
+    );
     if let Some(files) = WorkspaceBinding::describe_files(ruled.evaluation.executed_files()) {
         text.push_str(&format!(", as long as {files} stays as it is"));
     }
     let mut asking = ruled.evaluation.asking_reasons_with_basis();
     if asking.any(|(_, basis)| basis.offer.as_ref().is_some_and(|offer| offer.builds)) {
-        text.push_str("; it then runs the current code of the workspace");
+        text.push_str("; it runs the code that the workspace has at that time");
     }
     let scope = ruled
         .assessment
