@@ -325,7 +325,7 @@ Examples:
 Shows the calls of all mimir processes of yours on this machine, and the questions of this workspace. \
 Enter shows a call with its arguments, effects and output, or a question; c cancels a call; on a question, \
 o answers once, s for the session, a always, n no; t stops the agent of a call, or lets it work again; u undoes \
-the changes of a call; x stops all calls, and S allows them again. These four ask first, and so does always.
+the changes of a call; x stops all calls, and S allows them again. These four ask first, and so does always. q quits.
 
 In a cluster, a server's own calls appear with what their workers report; those of other servers do not.
 

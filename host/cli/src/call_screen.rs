@@ -127,7 +127,7 @@ impl ScreenSession<'_> {
                         action => {
                             let done = self.perform(&mut state, &changes, action).await;
                             if let Err(failure) = done {
-                                state.set_message(&failure.to_string());
+                                state.set_message(&failure_text(&failure));
                             }
                         }
                     }
@@ -283,6 +283,14 @@ impl ScreenSession<'_> {
         event.answer = Some(answer.as_str());
         self.setup.record_event(&event);
         Ok(())
+    }
+}
+
+/// Returns the message of a failure, without its code.
+fn failure_text(failure: &CommandFailure) -> String {
+    match failure {
+        CommandFailure::Reported { error, .. } => error.message.clone(),
+        CommandFailure::Print(error) => error.to_string(),
     }
 }
 

@@ -88,7 +88,13 @@ impl QuestionChanges {
 /// Describes a preview in one line, such as `a.txt +1 −2 and 1 more`. `None` if it has no difference.
 pub fn summary(preview: &Value) -> Option<String> {
     let diffs = preview["diff"].as_array()?;
-    let first = heading(diffs.first()?);
+    let first = diffs.first()?;
+    let verb = match first["kind"].as_str() {
+        Some("added") => "create ",
+        Some("removed") => "delete ",
+        _ => "",
+    };
+    let first = format!("{verb}{}", heading(first));
     Some(match diffs.len() - 1 {
         0 => first,
         more => format!("{first} and {more} more"),

@@ -58,8 +58,17 @@ fn title(screen: &CallScreen) -> Line<'static> {
     };
     let running = count(LiveCallStatus::Running);
     let waiting = count(LiveCallStatus::Waiting);
+    let calls = screen.calls.iter();
+    let behind = calls
+        .filter(|call| screen.waits_behind_another(call))
+        .count();
+    let behind = match behind {
+        0 => String::new(),
+        count => format!(" ({count} behind another)"),
+    };
     let questions = screen.questions.len();
-    let mut text = format!("Calls: {running} running, {waiting} waiting   Questions: {questions}");
+    let mut text =
+        format!("Calls: {running} running, {waiting} waiting{behind}   Questions: {questions}");
     match screen.stopped_agents.as_slice() {
         [] => {}
         [agent] => text.push_str(&format!("   STOPPED: {}", agent_name(agent))),
@@ -93,26 +102,53 @@ fn footer(screen: &CallScreen, width: u16) -> Line<'static> {
     if !screen.message.is_empty() {
         return Line::raw(screen.message.clone());
     }
-    let keys: [&str; 3] = match (&screen.page, screen.open_question()) {
-        (_, Some(_)) => [
-            "o once   s session   a always   n no   t stop agent   arrows scroll   esc back",
-            "o once  s session  a always  n no  t stop  esc back",
-            "o/s/a/n answer  esc",
-        ],
+    let keys: [String; 3] = match (&screen.page, screen.open_question()) {
+        (_, Some(question)) => {
+            let (names, letters) = answer_keys(question);
+            [
+                format!(
+                    "{}   t stop agent   arrows scroll   esc back",
+                    names.join("   ")
+                ),
+                format!("{}  t stop  esc back", names.join("  ")),
+                format!("{letters} answer  esc"),
+            ]
+        }
         (Some(_), None) => [
-            "c cancel  t stop agent  u undo  arrows scroll  esc back  x stop all",
-            "c cancel  t stop agent  u undo  esc back",
-            "c t u x esc",
+            "c cancel  t stop agent  u undo  arrows scroll  esc back  x stop all".to_owned(),
+            "c cancel  t stop agent  u undo  esc back".to_owned(),
+            "c t u x esc".to_owned(),
         ],
-        (None, None) => [
-            "enter read  c cancel  t stop agent  u undo  o/s/a/n answer  x stop all  q quit",
-            "enter read  o/s/a/n answer  c cancel  t u x  q quit",
-            "enter o/s/a/n c t u x q",
-        ],
+        (None, None) => {
+            let letters = screen
+                .selected_question()
+                .map(|question| answer_keys(question).1);
+            let (answers, short) = match letters {
+                Some(letters) => (format!("{letters} answer  "), format!("{letters} ")),
+                None => Default::default(),
+            };
+            [
+                format!("enter read  c cancel  t stop agent  u undo  {answers}x stop all  q quit"),
+                format!("enter read  {answers}c cancel  t u x  q quit"),
+                format!("enter {short}c t u x q"),
+            ]
+        }
     };
     let mut shown = keys.iter().filter(|keys| keys.len() <= usize::from(width));
-    let keys = shown.next().unwrap_or(&keys[2]);
-    Line::styled(*keys, Style::new().add_modifier(Modifier::DIM))
+    let keys = shown.next().unwrap_or(&keys[2]).clone();
+    Line::styled(keys, Style::new().add_modifier(Modifier::DIM))
+}
+
+/// Returns the answers that a question offers: each key with its name, and the keys alone.
+fn answer_keys(question: &SharedQuestion) -> (Vec<&'static str>, String) {
+    let card = &question.card;
+    let session = card.offers_session().then_some("s session");
+    let always = card.always.as_ref().map(|_| "a always");
+    let names = [Some("o once"), session, always, Some("n no")];
+    let names: Vec<_> = names.into_iter().flatten().collect();
+    let letters: Vec<_> = names.iter().map(|name| &name[..1]).collect();
+    let letters = letters.join("/");
+    (names, letters)
 }
 
 /// Asks about a text of a tool, which is cut so that the keys stay visible.
@@ -126,8 +162,16 @@ fn fitting(before: &str, text: &str, width: u16) -> String {
 /// Asks whether to answer a question with "always", and says what that covers.
 fn always_text(question: Option<&SharedQuestion>, width: u16) -> String {
     match question.and_then(|question| question.card.always.as_ref()) {
-        Some(always) => fitting("Always: ", &always.text, width),
-        None => "Each call needs its own approval. Allow this one? y/n".to_owned(),
+        Some(always) => {
+            let text = format!("Always: {}? y/n", visible(&always.text));
+            if Line::raw(text.as_str()).width() <= usize::from(width) {
+                text
+            } else {
+                // Nothing is approved that is only shown in part.
+                "Always, for all that the card lists below \"always\"? y/n".to_owned()
+            }
+        }
+        None => "The question has ended (any key goes on)".to_owned(),
     }
 }
 
@@ -141,7 +185,13 @@ fn list_lines(screen: &mut CallScreen, body: Rect) -> Vec<Line<'static>> {
         .questions
         .iter()
         .map(|question| question_line(question, screen.previews.get(&question.id), styles));
-    let calls = screen.listed_calls().map(|call| call_line(call, styles));
+    let calls = screen.listed_calls().map(|call| {
+        let mut parts = call_line(call, styles);
+        if screen.waits_behind_another(call) {
+            parts.2.push_str("waits behind another question");
+        }
+        parts
+    });
     let lines: Vec<_> = questions
         .chain(calls)
         .enumerate()

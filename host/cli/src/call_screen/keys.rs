@@ -130,7 +130,9 @@ fn ask_to_undo(screen: &mut CallScreen) {
 
 fn handle_list_key(screen: &mut CallScreen, code: KeyCode) -> ScreenAction {
     match code {
-        KeyCode::Char('q') | KeyCode::Esc => return ScreenAction::Leave,
+        KeyCode::Char('q') => return ScreenAction::Leave,
+        // Closes a card, which may have closed itself a moment before.
+        KeyCode::Esc => screen.set_message("q quits"),
         KeyCode::Enter | KeyCode::Right => screen.open_page(),
         code => {
             if let Some(by) = movement(code, screen.height) {
@@ -165,7 +167,7 @@ fn cancel(screen: &mut CallScreen) -> ScreenAction {
 
 /// Answers the question whose card is open. In the list, a key opens the card first.
 fn answer(screen: &mut CallScreen, letter: char) -> ScreenAction {
-    if screen.is_question_selected() {
+    if screen.selected_question().is_some() {
         screen.open_page();
         screen.set_message("this is the question; press the key again to answer it");
         return ScreenAction::Nothing;
@@ -176,6 +178,20 @@ fn answer(screen: &mut CallScreen, letter: char) -> ScreenAction {
     };
     if screen.is_page_unread() {
         screen.set_message("this question has just appeared; read it, and press the key again");
+        return ScreenAction::Nothing;
+    }
+    let card = &question.card;
+    let is_offered = match letter {
+        's' => card.offers_session(),
+        'a' | 'A' => card.always.is_some(),
+        _ => true,
+    };
+    if !is_offered {
+        let message = match card.always {
+            Some(_) => "this answer is not offered: several clients share the session",
+            None => "each call needs its own approval: o allows this one, n refuses it",
+        };
+        screen.set_message(message);
         return ScreenAction::Nothing;
     }
     let answer = match letter {

@@ -252,6 +252,16 @@ impl CallScreen {
             && questions.any(|question| question.card.facts.call_id == call.id.as_str())
     }
 
+    /// Returns true if a call waits until another question is answered: a session asks about one call of a tool at a time.
+    pub fn waits_behind_another(&self, call: &CallRow) -> bool {
+        let mut questions = self.questions.iter().map(|question| &question.card);
+        call.state == LiveCallStatus::Waiting
+            && !self.is_asked_about(call)
+            && questions.any(|card| {
+                card.facts.session == call.agent.session && visible(&card.tool) == call.tool
+            })
+    }
+
     fn select_existing(&mut self) {
         let keys = self.keys();
         if !self
@@ -333,9 +343,12 @@ impl CallScreen {
         opened.is_some_and(|opened| opened.elapsed() < MIN_READING_TIME)
     }
 
-    /// Returns true if a question is selected in the list.
-    pub fn is_question_selected(&self) -> bool {
-        self.page.is_none() && matches!(self.selected, Some(RowKey::Question(_)))
+    /// Returns the question that is selected in the list.
+    pub fn selected_question(&self) -> Option<&SharedQuestion> {
+        match &self.selected {
+            Some(RowKey::Question(id)) if self.page.is_none() => self.question(id),
+            _ => None,
+        }
     }
 
     /// Returns the open question with this id.

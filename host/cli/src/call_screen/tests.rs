@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use jiff::Timestamp;
 use mimir::live_calls::{AgentKey, LiveCallHub, LiveCallSource};
 use mimir::shared_questions::{QuestionAsker, QuestionState, SharedQuestion};
+use mimir_core::approval::AlwaysCoverage;
 use mimir_core::call_monitor::{
     LiveCallEnd, LiveCallEvent, LiveCallState, LiveProcess, LiveStream, StartedCall,
 };
@@ -88,6 +89,18 @@ fn question(id: &str) -> SharedQuestion {
         card: card(),
         state: QuestionState::Open,
     }
+}
+
+/// Creates a question that offers an answer for later calls, too.
+fn lasting_question(id: &str) -> SharedQuestion {
+    let mut asked = question(id);
+    asked.card.always = Some(AlwaysCoverage {
+        text: "allow `evil` with anything".into(),
+        grants: vec![],
+        withheld: vec![],
+        commands: vec![],
+    });
+    asked
 }
 
 fn card() -> Card {
@@ -214,7 +227,7 @@ fn call_screen_answers_a_question_only_on_its_card() {
 #[test]
 fn call_screen_answers_with_the_keys_of_the_page() {
     let mut screen = CallScreen::default();
-    screen.set_questions(vec![question("q1")]);
+    screen.set_questions(vec![lasting_question("q1")]);
     press(&mut screen, KeyCode::Enter);
     wait(&mut screen);
     for (key, expected) in [('o', "once"), ('s', "session"), ('n', "no")] {
@@ -245,8 +258,85 @@ fn call_screen_answers_with_the_keys_of_the_page() {
 }
 
 #[test]
-fn call_screen_names_agent_strangers_and_change_of_a_question() {
+fn call_screen_offers_only_the_answers_of_a_question() {
+    let mut screen = CallScreen::default();
+    screen.set_questions(vec![question("q1")]);
+    assert!(shown(&mut screen, 60, 24)[23].contains("o/n answer"));
+    press(&mut screen, KeyCode::Enter);
+    wait(&mut screen);
+    for width in [40, 80] {
+        let footer = shown(&mut screen, width, 24)[23].clone();
+        assert!(
+            !footer.contains("session") && !footer.contains("always"),
+            "{footer}"
+        );
+    }
+    for letter in ['s', 'a', 'A'] {
+        let action = press(&mut screen, KeyCode::Char(letter));
+        assert!(matches!(action, ScreenAction::Nothing), "{action:?}");
+        let footer = shown(&mut screen, 80, 24)[23].clone();
+        assert!(footer.contains("needs its own approval"), "{footer}");
+    }
+    // The card closes, and a further Escape does not quit.
+    for _ in 0..2 {
+        let action = press(&mut screen, KeyCode::Esc);
+        assert!(matches!(action, ScreenAction::Nothing), "{action:?}");
+    }
+    assert!(screen.page.is_none());
+    assert!(shown(&mut screen, 60, 24)[23].contains("q quits"));
+    // An answer is for nothing that is cut.
+    let mut asked = lasting_question("q2");
+    if let Some(always) = &mut asked.card.always {
+        always.text = format!("allow `evil` with {}", "x".repeat(200));
+    }
+    screen.set_questions(vec![asked]);
+    press(&mut screen, KeyCode::Enter);
+    wait(&mut screen);
+    press(&mut screen, KeyCode::Char('a'));
+    let footer = shown(&mut screen, 80, 24)[23].clone();
+    assert!(footer.contains("the card lists"), "{footer}");
+}
+
+#[test]
+fn call_screen_says_which_call_waits_behind_another_question() {
+    let hub = LiveCallHub::default();
+    let source = hub.add_source(Arc::new(NoProcess));
+    let ids = [0, 1].map(|_| start(&hub, source, "evil"));
+    for id in &ids {
+        hub.apply(source, vec![waiting(id)]);
+    }
+    let mut screen = CallScreen::default();
+    screen.set_calls(&hub);
+    assert!(shown(&mut screen, 80, 24)[0].contains("2 waiting   Questions: 0"));
     let mut asked = question("q1");
+    asked.card.facts.call_id = ids[0].to_string();
+    asked.card.facts.session = "session".into();
+    screen.set_questions(vec![asked]);
+    let rows = shown(&mut screen, 100, 24);
+    let title = "2 waiting (1 behind another)   Questions: 1";
+    assert!(rows[0].contains(title), "{}", rows[0]);
+    assert!(
+        rows[2].contains("waits behind another question"),
+        "{}",
+        rows[2]
+    );
+}
+
+fn waiting(id: &RequestId) -> LiveCallEvent {
+    LiveCallEvent::Decided {
+        id: id.clone(),
+        decision: mimir_core::Decision::Ask,
+        rule: None,
+        reasons: Vec::new(),
+        state: LiveCallState::Waiting,
+        since: Some(Timestamp::now()),
+        ran_ms: Some(0.0),
+    }
+}
+
+#[test]
+fn call_screen_names_agent_strangers_and_change_of_a_question() {
+    let mut asked = lasting_question("q1");
     asked.card.facts.client = Some("wild 1.0".into());
     asked.card.facts.untrusted = vec![mimir_core::approval::UntrustedRead {
         origin: "built-in:web_fetch".into(),
@@ -387,16 +477,7 @@ fn call_screen_shows_a_question_and_its_call_on_one_line() {
     let hub = LiveCallHub::default();
     let source = hub.add_source(Arc::new(NoProcess));
     let id = start(&hub, source, "evil");
-    let waiting = LiveCallEvent::Decided {
-        id: id.clone(),
-        decision: mimir_core::Decision::Ask,
-        rule: None,
-        reasons: Vec::new(),
-        state: LiveCallState::Waiting,
-        since: Some(Timestamp::now()),
-        ran_ms: Some(0.0),
-    };
-    hub.apply(source, vec![waiting]);
+    hub.apply(source, vec![waiting(&id)]);
     let mut screen = CallScreen::default();
     screen.set_calls(&hub);
     let row = shown(&mut screen, 80, 24)[1].clone();
