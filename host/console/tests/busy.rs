@@ -26,10 +26,9 @@ struct Browser<'a> {
 
 impl<'a> Browser<'a> {
     async fn log_in(console: &'a TestConsole, person: &str) -> Self {
-        let host = format!("Host: {}", console.local);
         let begun = get_login(console, &[]).await;
         let done = call_back(console, &begun, person).await;
-        assert_eq!(done.status, 303, "{host}: {}", done.body);
+        assert_eq!(done.status, 303, "{}", done.body);
         Self {
             console,
             headers: with_cookie(console.local, &cookie_of(&done)),
