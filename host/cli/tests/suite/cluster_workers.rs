@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use mimir_kit::NatsServer;
@@ -14,6 +15,7 @@ use crate::serve_http::{Serving, message};
 
 #[cfg(target_os = "linux")]
 mod console;
+mod published_tools;
 mod settings;
 mod tasks;
 
@@ -106,8 +108,14 @@ impl Deployment {
             let read = stderr.read_line(&mut said).unwrap();
             assert!(read > 0, "the worker has ended: {said}");
         }
-        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
-        WorkerProcess(child)
+        let messages = Arc::new(Mutex::new(said));
+        let later = Arc::clone(&messages);
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                *later.lock().unwrap() += &(line + "\n");
+            }
+        });
+        WorkerProcess(child, messages)
     }
 }
 
@@ -123,7 +131,8 @@ fn write_settings(home: &Path, settings: &str) {
     fs::write(config.join("config.yml"), settings).unwrap();
 }
 
-struct WorkerProcess(Child);
+/// A worker, and its messages.
+struct WorkerProcess(Child, Arc<Mutex<String>>);
 
 impl WorkerProcess {
     fn signal(&self, name: &str) {

@@ -14,13 +14,13 @@ use crate::kit::team::Team;
 use crate::kit::{self, mimir, run};
 
 /// An administrator with a project, and the name of its workspace in the cluster.
-struct Administrator {
-    home: PathBuf,
+pub(super) struct Administrator {
+    pub(super) home: PathBuf,
     url: String,
 }
 
 impl Administrator {
-    fn new(deployment: &Deployment, name: &str) -> Self {
+    pub(super) fn new(deployment: &Deployment, name: &str) -> Self {
         let home = home_in(&deployment.folder, name);
         fs::create_dir_all(home.join(".mimir")).unwrap();
         Self {
@@ -30,7 +30,7 @@ impl Administrator {
     }
 
     /// Runs a command, and returns its exit code and its JSON.
-    fn run(&self, arguments: &[&str]) -> (i32, Value) {
+    pub(super) fn run(&self, arguments: &[&str]) -> (i32, Value) {
         let (code, out, error) = run(&self.home, &[arguments, &["--json"]].concat());
         let parsed = serde_json::from_str(&out);
         (
@@ -40,13 +40,13 @@ impl Administrator {
     }
 
     /// Runs a command about the cluster that must succeed.
-    fn done(&self, arguments: &[&str]) -> Value {
+    pub(super) fn done(&self, arguments: &[&str]) -> Value {
         let (code, out) = self.run(&[arguments, &["--nats", &self.url]].concat());
         assert_eq!(code, 0, "{arguments:?}: {out}");
         out
     }
 
-    fn publish(&self) -> Value {
+    pub(super) fn publish(&self) -> Value {
         self.done(&["cluster", "publish", "--workspace-name", "main", "--yes"])
     }
 
