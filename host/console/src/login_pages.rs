@@ -142,10 +142,10 @@ impl LoginSteps {
     fn add(&self, started: Box<dyn StartedLogin>, browser: String, origin: LoginOrigin) {
         let mut steps = self.0.lock();
         steps.retain(|_, step| step.since.elapsed() < LIFETIME);
-        if steps.len() >= MAX_STEPS {
-            if let Some(state) = step_to_remove(&steps) {
-                steps.remove(&state);
-            }
+        if steps.len() >= MAX_STEPS
+            && let Some(state) = step_to_remove(&steps)
+        {
+            steps.remove(&state);
         }
         let state = started.state().to_owned();
         let since = Instant::now();
