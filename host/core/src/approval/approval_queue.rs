@@ -64,10 +64,9 @@ impl ApprovalQueue {
     }
 
     /// Returns the answer to a card. If an identical card is open in this session, its answer is shared. If the caller
-    /// that shows the card is dropped, a waiting caller shows it. If the call may not run again (`may_run_again`), a yes for
-    /// this call only is not shared. `is_covered` is called when it is the card's turn, or,
-    /// in a session of several clients, after each answer; if an answer given in the meantime covers the card, the
-    /// result is `None`.
+    /// that shows the card is dropped, a waiting caller shows it. A yes for this call only is not shared unless the call
+    /// may run again. `is_covered` is called when it is the card's turn, or, in a session of several clients, after each
+    /// answer; if an answer given in the meantime covers the card, the result is `None`.
     pub(crate) async fn ask(
         &self,
         approver: &dyn Approver,
