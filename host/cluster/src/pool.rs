@@ -379,9 +379,12 @@ impl PoolParts {
     fn send_later(&self, subject: String, message: &ControlMessage) {
         let parts = frames::encode(message, self.max_payload());
         let client = self.connection.client().clone();
+        // Tells the parts of this message from those of others that are sent at the same time.
+        let id = client.new_inbox();
         self.connection.runtime().spawn(async move {
             for part in parts {
-                if let Err(error) = client.publish(subject.clone(), part).await {
+                let sent = client.publish_with_reply(subject.clone(), id.clone(), part);
+                if let Err(error) = sent.await {
                     return tracing::warn!(%error, "a message to a worker cannot be sent");
                 }
             }
