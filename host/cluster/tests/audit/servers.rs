@@ -41,7 +41,8 @@ impl ServerCluster {
             .iter()
             .map(|(_, port)| format!("nats://127.0.0.1:{port}"))
             .collect();
-        let config = self.folder.path().join("server.conf");
+        // Of its own: another server may be reading the one of before.
+        let config = self.folder.path().join(format!("{index}.conf"));
         // Without a stated size, a server on a nearly full disk refuses every message.
         std::fs::write(&config, "jetstream { max_file_store: 10GB }").expect("a written file");
         let child = Command::new(program)
@@ -87,21 +88,25 @@ async fn log_survives_the_loss_of_each_server() {
     let mut servers = ServerCluster::start();
     let url = servers.url();
     // The streams can be created as soon as the servers have elected a leader.
-    let mut created = None;
+    let mut created = Err("no attempt".to_owned());
     for _ in 0..100 {
         let options = mimir_cluster::ConnectionOptions {
             servers: url.clone(),
             ..Default::default()
         };
-        if let Ok(connection) = mimir_cluster::ClusterConnection::connect(options).await
-            && let Ok(streams) = connection.create_streams(Some(3)).await
-        {
-            created = Some(streams);
+        created = match mimir_cluster::ClusterConnection::connect(options).await {
+            Ok(connection) => {
+                let streams = connection.create_streams(Some(3)).await;
+                streams.map_err(|error| error.to_string())
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        if created.is_ok() {
             break;
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    assert!(created.is_some(), "the streams are created");
+    created.expect("the streams are created");
     drop(connect(&url).await);
     let nodes = [
         Arc::new(TestNode::start(&url).await),
