@@ -96,7 +96,13 @@ export const tests = {
     await withPage(browser, { hash: '#/live', fixture: { questions: [] } }, async (page, fixture) => {
       const tree = page.getByRole('tree');
       await page.getByRole('treeitem').first().waitFor();
-      for (let index = 0; index < 200; index++) fixture.run();
+      // All have ended: a call that ends moves below those that run.
+      const at = new Date().toISOString();
+      const ended = (id) => [
+        { kind: 'started', id, at, process: { name: 'mimir', pid: 1 }, session: 's', tool: 'early', source: 'built-in', arguments: '{}' },
+        { kind: 'finished', id, at, ok: true, receipt: { durationMs: 1 } },
+      ];
+      fixture.publish(Array.from({ length: 200 }, (_, index) => ended(`early-${index}`)).flat());
       await page.waitForTimeout(300);
       await tree.evaluate((element) => (element.scrollTop = 2_000));
       await page.waitForTimeout(100);
