@@ -1,5 +1,5 @@
 /** Shortcuts of one key. Dialogs come before screens, screens before the page. */
-import { useEffect, useRef } from './html.js';
+import { useLayoutEffect, useRef } from './html.js';
 import { createStore } from './store.js';
 import { recall, remember } from './settings.js';
 
@@ -14,7 +14,8 @@ export function useKeys(keys, exclusive = false) {
   const layer = useRef(null);
   layer.current ??= { keys, exclusive };
   layer.current.keys = keys;
-  useEffect(() => {
+  // Before the next key: one that is pressed as soon as a dialog is seen must not reach the screen behind it.
+  useLayoutEffect(() => {
     layers.push(layer.current);
     return () => layers.splice(layers.indexOf(layer.current), 1);
   }, []);
