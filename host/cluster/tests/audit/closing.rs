@@ -11,10 +11,7 @@ use crate::nats_server::NatsServer;
 #[ignore = "needs nats-server"]
 async fn closed_writer_gets_one_outcome_for_each_open_call() {
     let server = NatsServer::start();
-    let (first, second) = (
-        TestNode::start(&server.url()).await,
-        TestNode::start(&server.url()).await,
-    );
+    let [first, second] = TestNode::start_two(&server.url()).await;
     let id = first.node.id();
     for call in ["c1", "c2", "c3"] {
         first.announce(call).await;
@@ -52,10 +49,7 @@ async fn closed_writer_gets_one_outcome_for_each_open_call() {
 #[ignore = "needs nats-server"]
 async fn fenced_writer_records_no_second_outcome_and_continues_under_a_new_id() {
     let server = NatsServer::start();
-    let (first, second) = (
-        TestNode::start(&server.url()).await,
-        TestNode::start(&server.url()).await,
-    );
+    let [first, second] = TestNode::start_two(&server.url()).await;
     let id = first.node.id();
     let hold = first.node.accept_call(&id, "held").unwrap();
     first.announce("c1").await;
@@ -94,10 +88,7 @@ async fn fenced_writer_records_no_second_outcome_and_continues_under_a_new_id() 
 #[ignore = "needs nats-server"]
 async fn writer_that_never_wrote_can_be_closed() {
     let server = NatsServer::start();
-    let (first, second) = (
-        TestNode::start(&server.url()).await,
-        TestNode::start(&server.url()).await,
-    );
+    let [first, second] = TestNode::start_two(&server.url()).await;
     let id = first.node.id();
     let hold = first.node.accept_call(&id, "c1").unwrap();
     second.node.close_writer(&id).await.unwrap();
@@ -143,10 +134,7 @@ async fn node_that_leaves_closes_its_writer() {
 #[ignore = "needs nats-server"]
 async fn node_ends_without_renewal_even_if_the_server_keeps_its_entry() {
     let server = NatsServer::start();
-    let (first, second) = (
-        TestNode::start(&server.url()).await,
-        TestNode::start(&server.url()).await,
-    );
+    let [first, second] = TestNode::start_two(&server.url()).await;
     let id = first.node.id();
     first.announce("c1").await;
     let state = NatsState::new(second.connection.clone());
@@ -161,26 +149,20 @@ async fn node_ends_without_renewal_even_if_the_server_keeps_its_entry() {
             break entry;
         }
     };
-    wait_until("others see the entry", || {
-        second.node.nodes().get(&id).is_some()
-    })
-    .await;
-    tokio::time::timeout(PATIENCE, second.node.nodes().ended(&id))
-        .await
-        .unwrap();
+    let seen_and_ended = async || {
+        let nodes = second.node.nodes();
+        wait_until("others see the entry", || nodes.get(&id).is_some()).await;
+        let ended = tokio::time::timeout(PATIENCE, nodes.ended(&id));
+        ended.await.unwrap();
+    };
+    seen_and_ended().await;
     assert_eq!(state.get(StateArea::Nodes, &key).await, Ok(None));
     let found = second.wait_for_outcome(&id, "c1").await;
     assert!(found.outcome.unwrap().may_have_run);
     // It can come back at any time, after its log was closed, too.
     let again = state.create(StateArea::Nodes, &key, entry.value, None);
     again.await.unwrap();
-    wait_until("others see the entry", || {
-        second.node.nodes().get(&id).is_some()
-    })
-    .await;
-    tokio::time::timeout(PATIENCE, second.node.nodes().ended(&id))
-        .await
-        .unwrap();
+    seen_and_ended().await;
     // The node that lives has renewed its entry all the time.
     let living = NodeEntry::key(&second.node.id());
     let living = state.get(StateArea::Nodes, &living).await.unwrap();
@@ -193,10 +175,7 @@ async fn node_ends_without_renewal_even_if_the_server_keeps_its_entry() {
 #[ignore = "needs nats-server"]
 async fn closing_many_open_calls_takes_several_messages() {
     let server = NatsServer::start();
-    let (first, second) = (
-        TestNode::start(&server.url()).await,
-        TestNode::start(&server.url()).await,
-    );
+    let [first, second] = TestNode::start_two(&server.url()).await;
     let id = first.node.id();
     let ids: Vec<String> = (0..3000).map(|number| format!("call-{number}")).collect();
     let announced = ids.iter().map(|id| first.announce(id));

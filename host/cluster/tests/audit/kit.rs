@@ -36,6 +36,11 @@ impl TestNode {
         Self::start_as(url, NodeRole::Worker).await
     }
 
+    /// Starts two nodes, one after the other.
+    pub async fn start_two(url: &str) -> [Self; 2] {
+        [Self::start(url).await, Self::start(url).await]
+    }
+
     pub async fn start_as(url: &str, role: NodeRole) -> Self {
         let connection = connect(url).await;
         let description = NodeDescription {

@@ -133,10 +133,7 @@ async fn removal_keeps_what_processes_need_and_the_log_verifies() {
 #[ignore = "needs nats-server"]
 async fn removal_fences_processes_as_before() {
     let server = NatsServer::start();
-    let (first, second) = (
-        TestNode::start(&server.url()).await,
-        TestNode::start(&server.url()).await,
-    );
+    let [first, second] = TestNode::start_two(&server.url()).await;
     let id = first.node.id();
     let (admin, folder) = (Admin::new(&second), tempfile::tempdir().unwrap());
     // The writer of a process that never wrote is closed, and the log is cut.
