@@ -105,8 +105,17 @@ fn ask(
     approver: impl Approver + 'static,
     tool: &'static str,
 ) -> tokio::task::JoinHandle<ApprovalAnswer> {
+    ask_about(board, approver, card(tool))
+}
+
+/// Asks about a card in a task.
+fn ask_about(
+    board: &Arc<QuestionBoard>,
+    approver: impl Approver + 'static,
+    card: Card,
+) -> tokio::task::JoinHandle<ApprovalAnswer> {
     let board = Arc::clone(board);
-    tokio::spawn(async move { board.ask(&approver, "s", &card(tool)).await })
+    tokio::spawn(async move { board.ask(&approver, "s", &card).await })
 }
 
 async fn wait_for_question(store: &QuestionStore) -> SharedQuestion {
@@ -300,12 +309,9 @@ async fn question_accepts_an_answer_that_was_stored_with_other_facts() {
         store,
         _folder,
     } = questions(UnattendedQuestions::Wait, LONG);
-    let board_task = Arc::clone(&board);
-    let asking = tokio::spawn(async move {
-        let mut named = card("one");
-        named.facts.client = Some("story-agent 1.0".to_owned());
-        board_task.ask(&Nobody, "s", &named).await
-    });
+    let mut named = card("one");
+    named.facts.client = Some("story-agent 1.0".to_owned());
+    let asking = ask_about(&board, Nobody, named);
     let mut question = wait_for_question(&store).await;
     assert_eq!(
         question.card.facts.client.as_deref(),
@@ -400,13 +406,10 @@ async fn question_of_a_session_of_any_client_takes_no_answer_for_the_session() {
         store,
         _folder,
     } = questions(UnattendedQuestions::Wait, LONG);
-    let board_task = Arc::clone(&board);
-    let asking = tokio::spawn(async move {
-        let mut shared = card("exec");
-        assert!(shared.offers_session());
-        shared.facts.sharing = SessionSharing::AnyClient;
-        board_task.ask(&Nobody, "s", &shared).await
-    });
+    let mut shared = card("exec");
+    assert!(shared.offers_session());
+    shared.facts.sharing = SessionSharing::AnyClient;
+    let asking = ask_about(&board, Nobody, shared);
     let question = wait_for_question(&store).await;
     let refused = store.answer(&question.id, given(ApprovalAnswer::Session));
     let refused = refused.await.unwrap_err();

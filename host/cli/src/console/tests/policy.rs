@@ -271,9 +271,8 @@ network: {allowedHosts: [docs.rs, 192.0.2.7]}
     assert!(rows.iter().any(|row| row["edit"]["key"] == "limits.timeMs"));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn console_what_if_judges_calls_without_arguments_by_their_tool() {
-    let console = ConsoleFixture::with_settings("tools: {write_file: {approval: ask}}\n");
+/// Records two calls of `read_file` and one of `list_directory`, without their arguments.
+async fn record_three_calls(console: &ConsoleFixture) {
     std::fs::write(console.root().join("a.txt"), "x").unwrap();
     let pipeline = console.pipeline().await;
     for _ in 0..2 {
@@ -281,6 +280,12 @@ async fn console_what_if_judges_calls_without_arguments_by_their_tool() {
         assert!(pipeline.call(read).await.is_ok());
     }
     pipeline.call(call("list_directory", json!({}))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn console_what_if_judges_calls_without_arguments_by_their_tool() {
+    let console = ConsoleFixture::with_settings("tools: {write_file: {approval: ask}}\n");
+    record_three_calls(&console).await;
     let judge = async |key: &str, yaml: &str| {
         let edit = yaml_edit(key, yaml);
         console.get(ConsoleRequest::WhatIf { edit, days: 7 }).await
@@ -319,13 +324,7 @@ async fn console_what_if_judges_calls_of_tools_that_no_changed_rule_names() {
     let settings =
         "policy: {rules: [{decision: ask, tools: [list_directory], when: {path: {glob: 'x*'}}}]}\n";
     let console = ConsoleFixture::with_settings(settings);
-    std::fs::write(console.root().join("a.txt"), "x").unwrap();
-    let pipeline = console.pipeline().await;
-    for _ in 0..2 {
-        let read = call("read_file", json!({"path": "a.txt"}));
-        assert!(pipeline.call(read).await.is_ok());
-    }
-    pipeline.call(call("list_directory", json!({}))).await;
+    record_three_calls(&console).await;
     let kept = "{decision: ask, tools: [list_directory], when: {path: {glob: 'x*'}}}";
     let judge = async |rules: &str| {
         let edit = yaml_edit("policy.rules", rules);
