@@ -25,8 +25,20 @@ struct Package<'a> {
     files: Vec<(&'a str, Vec<u8>)>,
 }
 
+/// The integrity under which a package is published.
+enum Integrity {
+    Sha512,
+    Sha1,
+    /// The digest of nothing in particular.
+    Wrong,
+}
+
 /// Packs a package, and returns the archive with its integrity.
-fn pack(fixture: &PackageFixture, package: &Package<'_>) -> (Vec<u8>, String) {
+fn pack(
+    fixture: &PackageFixture,
+    package: &Package<'_>,
+    integrity: &Integrity,
+) -> (Vec<u8>, String) {
     let place = tempfile::tempdir_in(fixture.folder.path()).unwrap();
     let root = place.path().join("package");
     let mut manifest = json!({"name": package.name, "version": "1.0.0"});
@@ -47,20 +59,24 @@ fn pack(fixture: &PackageFixture, package: &Package<'_>) -> (Vec<u8>, String) {
     tar.arg("-czf").arg(&archive);
     tar.arg("-C").arg(place.path()).arg("package");
     assert!(tar.status().unwrap().success());
-    let digest = integrity(&archive, "sha512");
+    let digest = match integrity {
+        Integrity::Sha512 => digest(&archive, "sha512"),
+        Integrity::Sha1 => digest(&archive, "sha1"),
+        Integrity::Wrong => format!("sha512-{}==", "A".repeat(86)),
+    };
     (fs::read(&archive).unwrap(), digest)
 }
 
-/// Returns the integrity of a file with this hash.
-fn integrity(file: &Path, hash: &str) -> String {
+/// Returns the digest of a file with this hash, as a registry states it.
+fn digest(file: &Path, hash: &str) -> String {
     let script = "const [, file, hash] = process.argv; process.stdout.write(hash + '-' + require('crypto').createHash(hash).update(require('fs').readFileSync(file)).digest('base64'))";
     let mut node = Command::new("node");
     node.args(["-e", script]).arg(file).arg(hash);
     String::from_utf8(node.output().unwrap().stdout).unwrap()
 }
 
-/// Publishes a package under the integrity of the archive, or another one.
-fn publish(fixture: &PackageFixture, package: &Package<'_>, integrity: Option<&str>) {
+/// Publishes version 1.0.0 of a package.
+fn publish(fixture: &PackageFixture, package: &Package<'_>, integrity: &Integrity) {
     publish_version(fixture, package, "1.0.0", integrity);
 }
 
@@ -69,16 +85,16 @@ fn publish_version(
     fixture: &PackageFixture,
     package: &Package<'_>,
     version: &str,
-    integrity: Option<&str>,
+    integrity: &Integrity,
 ) {
-    let (archive, digest) = pack(fixture, package);
+    let (archive, digest) = pack(fixture, package, integrity);
     let file = format!("/files/{}-{version}.tgz", package.name.replace('/', "-"));
     fixture.serve(&file, archive);
     let tarball = format!("http://127.0.0.1:{}{file}", fixture.port);
     let mut entry = package.manifest.clone();
     entry["name"] = json!(package.name);
     entry["version"] = json!(version);
-    entry["dist"] = json!({"tarball": tarball, "integrity": integrity.unwrap_or(&digest)});
+    entry["dist"] = json!({"tarball": tarball, "integrity": digest});
     entry["hasInstallScript"] = json!(entry["scripts"].is_object());
     let document = json!({"name": package.name, "dist-tags": {"latest": version}, "versions": {version: entry}});
     let path = format!("/{}", package.name.replace('/', "%2f"));
@@ -124,7 +140,7 @@ fn npm_component_is_added_and_its_scripts_do_not_run() {
                 ("lib/evil.wasm", other),
             ],
         },
-        None,
+        &Integrity::Sha512,
     );
     let (code, _, err) = fixture.run(&["tools", "add", "npm:@acme/twice"]);
     assert_eq!(code, 0, "{err}");
@@ -158,7 +174,7 @@ fn npm_update_shows_the_differences_of_a_newer_version() {
             manifest: json!({"mimir": {"component": "twice.wasm"}, "version": version}),
             files: vec![("twice.wasm", component)],
         };
-        publish_version(&fixture, &package, version, None);
+        publish_version(&fixture, &package, version, &Integrity::Sha512);
     };
     let first = component();
     publish("1.0.0", first.clone());
@@ -228,7 +244,7 @@ fn npm_toolset_is_built_without_programs_of_the_package() {
             manifest: json!({}),
             files: vec![("tools.ts", TOOLS.into())],
         },
-        None,
+        &Integrity::Sha512,
     );
     let (code, _, err) = fixture.run(&["tools", "add", "npm:twice@1.0.0"]);
     assert_eq!(code, 0, "{err}");
@@ -260,7 +276,7 @@ fn npm_toolset_is_built_without_programs_of_the_package() {
                 ("node_modules/.bin/esbuild", program.into_bytes()),
             ],
         },
-        None,
+        &Integrity::Sha512,
     );
     let (code, _, err) = fixture.run(&["tools", "add", "npm:bundled"]);
     assert_ne!(code, 0, "{err}");
@@ -272,25 +288,20 @@ fn npm_toolset_is_built_without_programs_of_the_package() {
 #[test]
 fn npm_package_that_is_not_what_it_says_is_not_added() {
     let fixture = PackageFixture::new();
-    let wrong = format!("sha512-{}==", "A".repeat(86));
     let package = |name, manifest| Package {
         name,
         manifest,
         files: vec![("a.wasm", b"no component".to_vec())],
     };
-    publish(&fixture, &package("wrong", json!({})), Some(&wrong));
-    let (weak, _) = pack(&fixture, &package("weak", json!({})));
-    let file = fixture.folder.path().join("weak.tgz");
-    fs::write(&file, weak).unwrap();
-    // Archives of the same files differ by their times, so the one that was hashed is served.
+    let wrong = package("wrong", json!({}));
+    publish(&fixture, &wrong, &Integrity::Wrong);
     let weak = package("weak", json!({}));
-    publish(&fixture, &weak, Some(&integrity(&file, "sha1")));
-    fixture.serve("/files/weak.tgz", fs::read(&file).unwrap());
-    publish(&fixture, &package("broken", json!({})), None);
+    publish(&fixture, &weak, &Integrity::Sha1);
+    publish(&fixture, &package("broken", json!({})), &Integrity::Sha512);
     publish(
         &fixture,
         &package("outside", json!({"mimir": {"component": "../x.wasm"}})),
-        None,
+        &Integrity::Sha512,
     );
     publish(
         &fixture,
@@ -299,7 +310,7 @@ fn npm_package_that_is_not_what_it_says_is_not_added() {
             manifest: json!({}),
             files: Vec::new(),
         },
-        None,
+        &Integrity::Sha512,
     );
     publish(
         &fixture,
@@ -308,7 +319,7 @@ fn npm_package_that_is_not_what_it_says_is_not_added() {
             manifest: json!({}),
             files: vec![("a.wasm", Vec::new()), ("b.wasm", Vec::new())],
         },
-        None,
+        &Integrity::Sha512,
     );
     for (name, part) in [
         ("wrong", "EINTEGRITY"),
