@@ -4,13 +4,13 @@
 //! crate that depends on async-nats.
 
 mod audit;
+mod background_calls;
 mod clock;
 mod connection;
 mod deployment;
 mod frames;
 mod ids;
 mod init;
-mod jobs;
 mod names;
 mod node;
 mod objects;
@@ -33,6 +33,7 @@ pub use audit::{
     ClusterRemoval, ClusterVerifyReport, LiveNodes, RecentLog, RecentMessage, RecordedCall,
     RecordedOutcome, StreamExtent, WriterFacts, WriterName,
 };
+pub use background_calls::ClusterBackgroundCalls;
 pub use connection::{ClusterConnection, ClusterError};
 pub use deployment::{
     DecisionWriter, DeployedFile, Deployment, DeploymentError, DeploymentInForce,
@@ -41,7 +42,6 @@ pub use deployment::{
 };
 pub use frames::RemoteToolList;
 pub use init::{ClusterFile, InitOptions, cluster_files};
-pub use jobs::{ClusterJobs, JobRunner};
 pub use node::{
     CallHold, ClusterNode, NodeDescription, NodeEntry, NodeRole, NodeView, NodeWorkspace,
 };

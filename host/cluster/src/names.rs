@@ -5,9 +5,6 @@ use mimir_core::shared_state::StateArea;
 /// Name of the stream of the audit log.
 pub(crate) const AUDIT_STREAM: &str = "MIMIR_AUDIT";
 
-/// Name of the work queue of background calls.
-pub(crate) const JOB_STREAM: &str = "MIMIR_JOB_QUEUE";
-
 /// Name of the stream of components and other objects.
 pub(crate) const OBJECT_STREAM: &str = "MIMIR_OBJECTS";
 
@@ -17,9 +14,6 @@ pub(crate) const AUDIT_SUBJECTS: &str = "mimir.audit.*";
 /// Subject of the lines about removals from the audit log, and the name of their writer. Only administrators may publish
 /// to it. It is not the name of a process, since it has a `.`.
 pub(crate) const AUDIT_RETENTION: &str = "mimir.retention";
-
-/// Subjects of background calls for all workspaces.
-pub(crate) const JOB_SUBJECTS: &str = "mimir.jobs.*";
 
 /// Subjects of all objects.
 pub(crate) const OBJECT_SUBJECTS: &str = "mimir.objects.*.*";
@@ -92,11 +86,6 @@ pub(crate) fn is_call_reply(subject: &str) -> bool {
 pub(crate) fn is_stored(message: &async_nats::Message) -> bool {
     let reply = message.reply.as_ref();
     reply.is_some_and(|reply| reply.as_str().starts_with("$JS."))
-}
-
-/// Returns the subject of background calls for workers of a workspace.
-pub(crate) fn jobs(workspace: &str) -> String {
-    format!("mimir.jobs.{workspace}")
 }
 
 /// Returns the subject of messages from other servers of clients to this one.

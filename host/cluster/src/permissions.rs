@@ -62,7 +62,7 @@ pub(crate) fn role_permissions(role: NodeRole, public_key: &str) -> SubjectPermi
             publish.push(names::state_subject(area, ">"));
         }
     }
-    for stream in [names::AUDIT_STREAM, names::OBJECT_STREAM, names::JOB_STREAM] {
+    for stream in [names::AUDIT_STREAM, names::OBJECT_STREAM] {
         publish.extend([
             format!("$JS.API.STREAM.INFO.{stream}"),
             format!("$JS.API.STREAM.MSG.GET.{stream}"),
@@ -75,20 +75,11 @@ pub(crate) fn role_permissions(role: NodeRole, public_key: &str) -> SubjectPermi
                 names::worker_calls("*"),
                 names::worker_control("*"),
                 names::front_messages("*"),
-                names::JOB_SUBJECTS.to_owned(),
             ]);
             subscribe.extend([names::call_reply("*", "*"), names::front_messages("*")]);
         }
         NodeRole::Worker => {
-            let jobs = names::JOB_STREAM;
-            publish.extend([
-                names::call_reply("*", "*"),
-                format!("$JS.API.CONSUMER.CREATE.{jobs}.>"),
-                format!("$JS.API.CONSUMER.DURABLE.CREATE.{jobs}.>"),
-                format!("$JS.API.CONSUMER.INFO.{jobs}.*"),
-                format!("$JS.API.CONSUMER.MSG.NEXT.{jobs}.*"),
-                format!("$JS.ACK.{jobs}.>"),
-            ]);
+            publish.push(names::call_reply("*", "*"));
             subscribe.extend([names::worker_calls("*"), names::worker_control("*")]);
         }
         NodeRole::Admin => {
@@ -164,7 +155,6 @@ mod tests {
                 "publish",
                 vec![Front, Worker, Admin],
             ),
-            (names::jobs("w"), "publish", vec![Front]),
             (names::object_subject("d", "0"), "publish", vec![Admin]),
             (
                 "$JS.API.STREAM.CREATE.KV_MIMIR_JOBS".to_owned(),

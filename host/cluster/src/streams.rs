@@ -1,6 +1,6 @@
 //! The streams of a cluster: their configuration, and how they come into being.
 
-use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
+use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
 use mimir_core::shared_state::StateArea;
 use serde_json::Value;
 use std::time::Duration;
@@ -91,28 +91,10 @@ pub(crate) fn audit_stream() -> Config {
     }
 }
 
-/// Returns the work queue of background calls. A full queue refuses new ones.
-pub(crate) fn job_stream() -> Config {
-    Config {
-        name: names::JOB_STREAM.to_owned(),
-        description: Some("mimir: background calls".to_owned()),
-        subjects: vec![names::JOB_SUBJECTS.to_owned()],
-        retention: RetentionPolicy::WorkQueue,
-        max_messages: 10_000,
-        max_bytes: 256 * MIB,
-        max_messages_per_subject: -1,
-        discard: DiscardPolicy::New,
-        storage: StorageType::File,
-        ..Config::default()
-    }
-}
-
 /// Returns all streams of a cluster.
 pub(crate) fn all_streams() -> Vec<Config> {
     let areas = StateArea::ALL.into_iter().map(area_stream);
-    areas
-        .chain([object_stream(), audit_stream(), job_stream()])
-        .collect()
+    areas.chain([object_stream(), audit_stream()]).collect()
 }
 
 /// Returns the disk space that the streams reserve at a server with a replica of each.

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::backend::BoxFuture;
-use crate::call::{Call, RequestId};
+use crate::call::RequestId;
 use crate::error::ToolError;
 use crate::outcome::Outcome;
 
@@ -12,9 +12,8 @@ use crate::outcome::Outcome;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BackgroundPhase {
-    /// The call waits for a worker.
-    Queued,
-    /// A worker runs the call.
+    /// A worker runs the call. Older versions have also stored `queued`.
+    #[serde(alias = "queued")]
     Running,
     /// The call has ended, and its outcome can be read.
     Done,
@@ -39,18 +38,8 @@ pub struct BackgroundStatus {
     pub lifetime_ms: u64,
 }
 
-/// Runs calls in the background.
+/// Lets calls go on in the background.
 pub trait BackgroundCalls: Send + Sync {
-    /// Queues a call for a user in this role. The call's observer is not used. Returns the id of the background call,
-    /// which cannot be guessed. `owner` must be named to read or cancel it. If the queue is full, the error has
-    /// `details.retryAfterMs`.
-    fn create<'a>(
-        &'a self,
-        owner: &'a str,
-        call: Call,
-        role: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<String, ToolError>>;
-
     /// Makes a background call of a call that this process has sent to a worker: from now on, the worker ends it also if
     /// this process is lost. `id` must be new and impossible to guess. Fails if no worker runs the call, or if it is a
     /// background call already; it goes on as before then.
@@ -82,7 +71,4 @@ pub trait BackgroundCalls: Send + Sync {
 
     /// Cancels a call. Returns false if the owner has no such call, or if it has ended.
     fn cancel<'a>(&'a self, owner: &'a str, id: &'a str) -> BoxFuture<'a, Result<bool, ToolError>>;
-
-    /// Completes when the state of the call may have changed, or after a few seconds.
-    fn changed<'a>(&'a self, id: &'a str) -> BoxFuture<'a, ()>;
 }

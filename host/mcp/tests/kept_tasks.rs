@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use mimir_core::backend::BoxFuture;
 use mimir_core::background_calls::{BackgroundCalls, BackgroundPhase, BackgroundStatus};
 use mimir_core::wire::OutcomeMessage;
-use mimir_core::{Call, Outcome, RequestId, Tool, ToolError, ToolErrorCode};
+use mimir_core::{Outcome, RequestId, Tool, ToolError, ToolErrorCode};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -53,15 +53,6 @@ impl MemoryBackground {
 }
 
 impl BackgroundCalls for MemoryBackground {
-    fn create<'a>(
-        &'a self,
-        _: &'a str,
-        _: Call,
-        _: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<String, ToolError>> {
-        Box::pin(async { Err(ToolError::unavailable("not used")) })
-    }
-
     fn keep<'a>(
         &'a self,
         owner: &'a str,
@@ -129,10 +120,6 @@ impl BackgroundCalls for MemoryBackground {
             }
             Ok(is_open)
         })
-    }
-
-    fn changed<'a>(&'a self, _: &'a str) -> BoxFuture<'a, ()> {
-        Box::pin(std::future::ready(()))
     }
 }
 

@@ -8,7 +8,7 @@ use mimir::deployments::NodeDeployment;
 use mimir::live_setup::{CHECK_INTERVAL, LiveSetup, PipelineUpdater};
 use mimir::setup::HostSetup;
 use mimir::teams::spawn_refresh;
-use mimir_cluster::{CallRunner, CallWorker, JobRunner, NodeDescription, NodeRole, PipelineRunner};
+use mimir_cluster::{CallRunner, CallWorker, NodeDescription, NodeRole, PipelineRunner};
 use mimir_core::command::{JobOwner, JobStatus};
 
 use crate::args::{GlobalOptions, WorkerArgs};
@@ -69,15 +69,6 @@ pub async fn run(globals: &GlobalOptions, args: WorkerArgs) -> CommandResult {
         Arc::clone(&runner) as Arc<dyn CallRunner>,
         capacity,
     );
-    // Background calls leave half of the capacity to those whose clients wait.
-    let jobs = JobRunner::start(
-        membership.connection().clone(),
-        membership.node().clone(),
-        Arc::clone(membership.state()),
-        Arc::clone(&runner) as Arc<dyn CallRunner>,
-        membership.workspace(),
-        capacity.div_ceil(2),
-    );
     let describe = |mut description: NodeDescription| {
         description.tools = Some(runner.tools_digest());
         membership.node().describe(description);
@@ -99,10 +90,9 @@ pub async fn run(globals: &GlobalOptions, args: WorkerArgs) -> CommandResult {
             args.drain_timeout.as_secs(),
             shown_jobs(&commands.running_jobs())
         ));
-        let drain = async |timeout| tokio::join!(worker.drain(timeout), jobs.drain(timeout));
-        let (stopped, ()) = tokio::select! {
-            drained = drain(args.drain_timeout) => drained,
-            _ = interrupts.wait() => drain(Duration::ZERO).await,
+        let stopped = tokio::select! {
+            stopped = worker.drain(args.drain_timeout) => stopped,
+            _ = interrupts.wait() => worker.drain(Duration::ZERO).await,
         };
         if stopped > 0 {
             note(format_args!(

@@ -11,8 +11,8 @@ use mimir::setup::HostSetup;
 use mimir::workspace::WorkspaceFolder;
 use mimir::workspace_facts::workspace_facts;
 use mimir_cluster::{
-    ClusterConnection, ClusterJobs, ConnectionOptions, NatsPeers, NodeDescription, NodeRole,
-    NodeWorkspace, PoolOptions, RemoteTools, WorkerPool,
+    ClusterBackgroundCalls, ClusterConnection, ConnectionOptions, NatsPeers, NodeDescription,
+    NodeRole, NodeWorkspace, PoolOptions, RemoteTools, WorkerPool,
 };
 use mimir_core::config::WorkerRoutes;
 use mimir_core::pipeline::PipelineSnapshot;
@@ -218,9 +218,8 @@ impl ServerReplica {
         let joined = ReplicaSet::join(peers, Arc::clone(self.membership.state())).await;
         let replicas = joined.map_err(ToolError::unavailable)?;
         if let Some(pool) = &self.pool {
-            let workspace = self.membership.workspace();
-            let jobs = ClusterJobs::new(connection.clone(), node.clone(), workspace);
-            replicas.keep_tasks(Arc::new(jobs.with_pool(pool.clone())));
+            let calls = ClusterBackgroundCalls::new(node.clone(), pool.clone());
+            replicas.keep_tasks(Arc::new(calls));
         }
         Ok(replicas)
     }

@@ -5,15 +5,14 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use mimir_core::background_calls::BackgroundPhase;
 use mimir_core::shared_state::SharedStateError;
 use mimir_core::wire::OutcomeMessage;
 use mimir_core::{ToolError, ToolErrorCode};
 use serde_json::json;
 
 use super::{AcceptedRun, WorkerParts};
+use crate::background_calls::{BackgroundEntry, BackgroundStore, WorkerClaim};
 use crate::frames::{KeepOrder, WorkerFrame};
-use crate::jobs::{BackgroundEntry, JobClaim, JobStore};
 
 /// Interval at which a worker reads whether a background call is cancelled.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -39,7 +38,7 @@ pub(super) enum KeepState {
 #[derive(Clone)]
 pub(super) struct KeptCall {
     id: String,
-    claim: JobClaim,
+    claim: WorkerClaim,
 }
 
 /// The end of a background call.
@@ -85,8 +84,8 @@ impl AcceptedRun {
 }
 
 impl WorkerParts {
-    fn jobs(&self) -> JobStore {
-        JobStore(self.node.state())
+    fn background_calls(&self) -> BackgroundStore {
+        BackgroundStore(self.node.state())
     }
 
     /// Makes a call a background call, and tells so to its server.
@@ -137,38 +136,31 @@ impl WorkerParts {
         call: &AcceptedRun,
         order: &KeepOrder,
         recorded: u64,
-    ) -> Result<Option<JobClaim>, SharedStateError> {
+    ) -> Result<Option<WorkerClaim>, SharedStateError> {
         let Some((front, request_id)) = call.origin() else {
             return Ok(None);
         };
-        let claim = JobClaim {
+        let claim = WorkerClaim {
             node: call.node.clone(),
             request_id,
             recorded,
         };
-        let entry = BackgroundEntry {
-            phase: BackgroundPhase::Running,
-            created_ms: order.created_ms,
-            claim: Some(claim.clone()),
-            front: Some(front.clone()),
-            ..BackgroundEntry::queued(order.owner.clone(), order.tool.clone())
-        };
-        let jobs = self.jobs();
-        match jobs.create(&order.id, &entry).await {
+        let entry = BackgroundEntry::running(order, claim.clone(), front.clone());
+        let entries = self.background_calls();
+        match entries.create(&order.id, &entry).await {
             Err(SharedStateError::Conflict) => {}
             created => return created.map(|()| Some(claim)),
         }
         let take_over = |entry: &mut BackgroundEntry| {
-            let is_same = entry.phase == BackgroundPhase::Running
-                && entry.front.is_some()
-                && (&entry.owner, &entry.tool) == (&order.owner, &order.tool);
+            let is_same =
+                entry.is_open() && (&entry.owner, &entry.tool) == (&order.owner, &order.tool);
             if is_same {
                 entry.claim = Some(claim.clone());
                 entry.front = Some(front.clone());
             }
             is_same
         };
-        let is_claimed = jobs.modify(&order.id, take_over).await?;
+        let is_claimed = entries.modify(&order.id, take_over).await?;
         Ok(is_claimed.then_some(claim))
     }
 
@@ -179,7 +171,7 @@ impl WorkerParts {
         loop {
             tokio::time::sleep(CHECK_INTERVAL).await;
             let Some(call) = call.upgrade() else { return };
-            let Ok(Some((mut entry, revision))) = self.jobs().get(&id).await else {
+            let Ok(Some((mut entry, revision))) = self.background_calls().get(&id).await else {
                 continue;
             };
             if entry.cancelled {
@@ -187,10 +179,15 @@ impl WorkerParts {
                 return;
             }
             let message = call.message.lock().clone();
-            if call.is_alone() && message != shown && entry.phase == BackgroundPhase::Running {
+            if call.is_alone() && message != shown && entry.is_open() {
                 entry.message.clone_from(&message);
                 // A conflict is a cancellation or the end.
-                if self.jobs().update(&id, &mut entry, revision).await.is_ok() {
+                if self
+                    .background_calls()
+                    .update(&id, &mut entry, revision)
+                    .await
+                    .is_ok()
+                {
                     shown = message;
                 }
             }
@@ -229,12 +226,15 @@ impl WorkerParts {
         end: &KeptEnd<'_>,
     ) -> Result<(), SharedStateError> {
         let KeptCall { id, claim } = kept;
-        let (jobs, is_cancelled) = (self.jobs(), call.is_cancelled.load(Ordering::Acquire));
+        let (entries, is_cancelled) = (
+            self.background_calls(),
+            call.is_cancelled.load(Ordering::Acquire),
+        );
         let stopped;
         let outcome = match end {
             KeptEnd::Done(outcome) => *outcome,
             KeptEnd::Stopped | KeptEnd::GivenUp if is_cancelled => {
-                return jobs.end_cancelled(id, claim).await;
+                return entries.end_cancelled(id, claim).await;
             }
             KeptEnd::Stopped => {
                 let error = ToolError::new(
@@ -246,7 +246,7 @@ impl WorkerParts {
             }
             KeptEnd::GivenUp | KeptEnd::Closed => return Ok(()),
         };
-        jobs.finish(id, Some(claim), &claim.node, outcome).await
+        entries.finish(id, claim, &claim.node, outcome).await
     }
 }
 

@@ -3,19 +3,37 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use mimir_cluster::ClusterJobs;
+use mimir_cluster::ClusterBackgroundCalls;
 use mimir_core::background_calls::{BackgroundCalls as _, BackgroundPhase};
 use mimir_core::remote_pipeline::RemotePipeline as _;
 use mimir_core::{Outcome, RequestId, ToolError, ToolErrorCode};
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use crate::jobs::{OWNER, outcome, wait_for};
 use crate::kit::{AskingCall, Front, Worker, call, eventually, read_audit};
 use crate::nats_server::NatsServer;
 
 /// Id of the background call.
 const ID: &str = "0123456789abcdef0123456789abcdef";
+
+/// Owner of the background calls.
+const OWNER: &str = "client";
+
+/// Waits until a background call is in a phase.
+async fn wait_for(calls: &ClusterBackgroundCalls, id: &str, phase: BackgroundPhase) {
+    let wait = async {
+        while calls.status(OWNER, id).await.unwrap().unwrap().phase != phase {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(40), wait).await;
+    assert!(waited.is_ok(), "not {phase:?} in time");
+}
+
+async fn outcome(calls: &ClusterBackgroundCalls, id: &str) -> Outcome {
+    wait_for(calls, id, BackgroundPhase::Done).await;
+    calls.outcome(OWNER, id).await.unwrap().unwrap()
+}
 
 /// A call of a pool.
 struct RunningCall {
@@ -39,13 +57,13 @@ impl RunningCall {
         Self { request_id, task }
     }
 
-    async fn keep(&self, jobs: &ClusterJobs) -> Result<(), ToolError> {
-        jobs.keep(OWNER, &self.request_id, "tool", ID).await
+    async fn keep(&self, calls: &ClusterBackgroundCalls) -> Result<(), ToolError> {
+        calls.keep(OWNER, &self.request_id, "tool", ID).await
     }
 
     /// Loses the server of the call.
     async fn lose(self, front: Front) {
-        front.jobs().release(&self.request_id);
+        front.background_calls().release(&self.request_id);
         self.task.abort();
         let _ = self.task.await;
         front.node.shut_down().await;
@@ -58,14 +76,14 @@ async fn kept_call_of_a_lost_server_is_read_at_another() {
     let server = NatsServer::start();
     let worker = Worker::start(&server, 2).await;
     let (front, other) = (Front::start(&server).await, Front::start(&server).await);
-    let call = RunningCall::begin(&front, &worker, "gate").await;
-    call.keep(&front.jobs()).await.unwrap();
-    let again = call.keep(&front.jobs()).await.unwrap_err();
+    let call = RunningCall::begin(&front, &worker, "long").await;
+    call.keep(&front.background_calls()).await.unwrap();
+    let again = call.keep(&front.background_calls()).await.unwrap_err();
     assert!(again.message.contains("already"), "{}", again.message);
     let node = front.node.id();
     call.lose(front).await;
-    let jobs = other.jobs();
-    wait_for(&jobs, ID, BackgroundPhase::Running).await;
+    let calls = other.background_calls();
+    wait_for(&calls, ID, BackgroundPhase::Running).await;
     // Without the server, the worker stops calls after three seconds.
     eventually("the lease has ended", || {
         worker.node.nodes().get(&node).is_none()
@@ -74,11 +92,13 @@ async fn kept_call_of_a_lost_server_is_read_at_another() {
     tokio::time::sleep(Duration::from_secs(4)).await;
     assert_eq!(worker.runner.dropped.load(Ordering::Relaxed), 0);
     worker.runner.open_gate();
-    assert_eq!(outcome(&jobs, ID).await.text(), "passed");
+    let done = outcome(&calls, ID).await;
+    assert_eq!(done.text().len(), 3 << 20, "stored in parts");
+    assert!(!calls.cancel(OWNER, ID).await.unwrap(), "it has ended");
     // Another client learns nothing of it.
-    assert!(jobs.status("another", ID).await.unwrap().is_none());
-    assert!(jobs.outcome("another", ID).await.unwrap().is_none());
-    assert!(!jobs.cancel("another", ID).await.unwrap());
+    assert!(calls.status("another", ID).await.unwrap().is_none());
+    assert!(calls.outcome("another", ID).await.unwrap().is_none());
+    assert!(!calls.cancel("another", ID).await.unwrap());
     assert_eq!(worker.runner.runs.load(Ordering::Relaxed), 1);
     worker.wait_until_idle().await;
 }
@@ -89,19 +109,19 @@ async fn kept_call_ends_at_its_server_as_before() {
     let server = NatsServer::start();
     let worker = Worker::start(&server, 2).await;
     let front = Front::start(&server).await;
-    let jobs = front.jobs();
+    let calls = front.background_calls();
     let unknown = call("gate", json!({})).context.request_id;
-    assert!(jobs.keep(OWNER, &unknown, "tool", ID).await.is_err());
+    assert!(calls.keep(OWNER, &unknown, "tool", ID).await.is_err());
     let call = RunningCall::begin(&front, &worker, "gate").await;
-    call.keep(&jobs).await.unwrap();
+    call.keep(&calls).await.unwrap();
     // Another call cannot be the same background call, if its tool or owner differs.
     let second = RunningCall::begin(&front, &worker, "gate").await;
-    let stolen = jobs.keep("another", &second.request_id, "tool", ID).await;
+    let stolen = calls.keep("another", &second.request_id, "tool", ID).await;
     assert!(stolen.is_err());
     worker.runner.open_gate();
     assert_eq!(call.task.await.unwrap().unwrap().text(), "passed");
     assert_eq!(second.task.await.unwrap().unwrap().text(), "passed");
-    assert_eq!(outcome(&jobs, ID).await.text(), "passed");
+    assert_eq!(outcome(&calls, ID).await.text(), "passed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -111,21 +131,21 @@ async fn kept_call_is_cancelled_by_its_server_and_by_another() {
     let worker = Worker::start(&server, 2).await;
     let (front, other) = (Front::start(&server).await, Front::start(&server).await);
     let call = RunningCall::begin(&front, &worker, "hang").await;
-    call.keep(&front.jobs()).await.unwrap();
+    call.keep(&front.background_calls()).await.unwrap();
     call.task.abort();
-    wait_for(&other.jobs(), ID, BackgroundPhase::Cancelled).await;
+    wait_for(&other.background_calls(), ID, BackgroundPhase::Cancelled).await;
     assert_eq!(worker.runner.dropped.load(Ordering::Relaxed), 1);
     let call = RunningCall::begin(&front, &worker, "hang").await;
     let id = ID.replace('0', "f");
-    let keep = front.jobs();
+    let keep = front.background_calls();
     keep.keep(OWNER, &call.request_id, "tool", &id)
         .await
         .unwrap();
     call.lose(front).await;
-    assert!(other.jobs().cancel(OWNER, &id).await.unwrap());
-    wait_for(&other.jobs(), &id, BackgroundPhase::Cancelled).await;
+    assert!(other.background_calls().cancel(OWNER, &id).await.unwrap());
+    wait_for(&other.background_calls(), &id, BackgroundPhase::Cancelled).await;
     assert_eq!(worker.runner.dropped.load(Ordering::Relaxed), 2);
-    assert!(!other.jobs().cancel(OWNER, &id).await.unwrap());
+    assert!(!other.background_calls().cancel(OWNER, &id).await.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -135,11 +155,11 @@ async fn kept_call_without_server_and_worker_may_have_run() {
     let worker = Worker::start(&server, 2).await;
     let (front, other) = (Front::start(&server).await, Front::start(&server).await);
     let call = RunningCall::begin(&front, &worker, "write").await;
-    call.keep(&front.jobs()).await.unwrap();
+    call.keep(&front.background_calls()).await.unwrap();
     let request_id = call.request_id.as_str().to_owned();
     worker.lose();
     call.lose(front).await;
-    let lost = outcome(&other.jobs(), ID).await;
+    let lost = outcome(&other.background_calls(), ID).await;
     let error = lost.result().unwrap_err();
     assert_eq!(error.code, ToolErrorCode::Unavailable);
     assert_eq!(error.details, Some(json!({"mayHaveRun": true})));
@@ -157,7 +177,7 @@ async fn kept_call_of_a_lost_worker_goes_to_another_one() {
     let first = Worker::start(&server, 2).await;
     let (front, other) = (Front::start(&server).await, Front::start(&server).await);
     let call = RunningCall::begin(&front, &first, "gate").await;
-    call.keep(&front.jobs()).await.unwrap();
+    call.keep(&front.background_calls()).await.unwrap();
     let second = Worker::start(&server, 2).await;
     first.lose();
     second
@@ -169,9 +189,12 @@ async fn kept_call_of_a_lost_worker_goes_to_another_one() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     call.lose(front).await;
     tokio::time::sleep(Duration::from_secs(6)).await;
-    wait_for(&other.jobs(), ID, BackgroundPhase::Running).await;
+    wait_for(&other.background_calls(), ID, BackgroundPhase::Running).await;
     second.runner.open_gate();
-    assert_eq!(outcome(&other.jobs(), ID).await.text(), "passed");
+    assert_eq!(
+        outcome(&other.background_calls(), ID).await.text(),
+        "passed"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -184,9 +207,9 @@ async fn question_of_a_kept_call_without_its_server_has_no_answer() {
         request_id, task, ..
     } = AskingCall::begin(&front).await;
     let call = RunningCall { request_id, task };
-    call.keep(&front.jobs()).await.unwrap();
+    call.keep(&front.background_calls()).await.unwrap();
     call.lose(front).await;
-    let unattended = outcome(&other.jobs(), ID).await;
+    let unattended = outcome(&other.background_calls(), ID).await;
     assert_eq!(unattended.text(), "nobody");
     worker.wait_until_idle().await;
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use futures::StreamExt as _;
 use mimir_cluster::{
-    CallRunner, CallWorker, ClusterAuditSink, ClusterConnection, ClusterJobs, ClusterNode,
-    ConnectionOptions, JobRunner, NodeDescription, NodeRole, NodeWorkspace, PoolOptions,
+    CallRunner, CallWorker, ClusterAuditSink, ClusterBackgroundCalls, ClusterConnection,
+    ClusterNode, ConnectionOptions, NodeDescription, NodeRole, NodeWorkspace, PoolOptions,
     RemoteToolList, WorkerLoad, WorkerPool,
 };
 use mimir_core::audit::{AuditEvent, AuditSink as _, EventKind};
@@ -70,7 +70,6 @@ pub struct Worker {
     pub worker: CallWorker,
     pub node: ClusterNode,
     pub runner: Arc<FakeRunner>,
-    _jobs: JobRunner,
     runtime: Option<tokio::runtime::Runtime>,
 }
 
@@ -95,21 +94,12 @@ impl Worker {
         let runner = Arc::new(FakeRunner::new(node.audit_sink(AuditSettings::default())));
         let entered = runtime.enter();
         let shared = Arc::clone(&runner) as Arc<dyn CallRunner>;
-        let jobs = JobRunner::start(
-            connection.clone(),
-            node.clone(),
-            node.state(),
-            Arc::clone(&shared),
-            "main",
-            capacity,
-        );
         let worker = CallWorker::start(connection, node.clone(), shared, capacity);
         drop(entered);
         Self {
             worker,
             node,
             runner,
-            _jobs: jobs,
             runtime: Some(runtime),
         }
     }
@@ -178,9 +168,8 @@ impl Front {
     }
 
     /// Returns access to background calls.
-    pub fn jobs(&self) -> ClusterJobs {
-        let connection = self.connection.clone();
-        ClusterJobs::new(connection, self.node.clone(), "main").with_pool(self.pool.clone())
+    pub fn background_calls(&self) -> ClusterBackgroundCalls {
+        ClusterBackgroundCalls::new(self.node.clone(), self.pool.clone())
     }
 }
 
@@ -423,7 +412,10 @@ impl FakeRunner {
                 });
                 tokio::task::yield_now().await;
             },
-            "long" => Self::text(&"x".repeat(3 << 20)),
+            "long" => {
+                self.pass_gate().await;
+                Self::text(&"x".repeat(3 << 20))
+            }
             "hang" => std::future::pending().await,
             "gate" | "write" => {
                 self.pass_gate().await;

@@ -16,7 +16,6 @@ use mimir_core::{ApprovalAnswer, ToolErrorCode};
 use serde_json::{Value, json};
 
 mod forgery;
-mod jobs;
 mod kept;
 mod kit;
 mod link_loss;

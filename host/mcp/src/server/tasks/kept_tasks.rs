@@ -61,7 +61,7 @@ impl ToolServer {
             return Ok(lost.ended());
         };
         let payload = match status.phase {
-            BackgroundPhase::Queued | BackgroundPhase::Running => TaskPayload::Working,
+            BackgroundPhase::Running => TaskPayload::Working,
             BackgroundPhase::Cancelled => TaskPayload::Cancelled,
             BackgroundPhase::Done => {
                 let outcome = background.outcome(owner, &id).await;

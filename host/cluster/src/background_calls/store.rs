@@ -14,6 +14,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use crate::clock::now_ms;
+use crate::frames::KeepOrder;
 use crate::ids::hex;
 
 /// Time for which the result of a background call is kept.
@@ -41,10 +42,10 @@ pub(crate) struct BackgroundEntry {
     pub(crate) phase: BackgroundPhase,
     pub(crate) created_ms: u64,
     pub(crate) updated_ms: u64,
-    /// The worker that has claimed the call.
+    /// The worker that runs the call. `None` in entries of older versions only, whose calls waited in a queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) claim: Option<JobClaim>,
-    /// The server that has sent the call to the worker. `None` if the worker has taken it from the queue.
+    pub(crate) claim: Option<WorkerClaim>,
+    /// The server that has sent the call to the worker. `None` like `claim`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) front: Option<String>,
     /// True if the call is to be cancelled.
@@ -62,7 +63,7 @@ pub(crate) struct BackgroundEntry {
 /// The claim of a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct JobClaim {
+pub(crate) struct WorkerClaim {
     /// The node id of the worker.
     pub(crate) node: String,
     /// The id under which the worker records the call.
@@ -72,16 +73,16 @@ pub(crate) struct JobClaim {
 }
 
 impl BackgroundEntry {
-    /// Creates the entry of a call that waits for a worker.
-    pub(crate) fn queued(owner: String, tool: String) -> Self {
+    /// Creates the entry of a call that a worker runs for a server.
+    pub(crate) fn running(order: &KeepOrder, claim: WorkerClaim, front: String) -> Self {
         Self {
-            owner,
-            tool,
-            phase: BackgroundPhase::Queued,
-            created_ms: now_ms(),
+            owner: order.owner.clone(),
+            tool: order.tool.clone(),
+            phase: BackgroundPhase::Running,
+            created_ms: order.created_ms,
             updated_ms: now_ms(),
-            claim: None,
-            front: None,
+            claim: Some(claim),
+            front: Some(front),
             cancelled: false,
             message: None,
             parts: 0,
@@ -91,23 +92,20 @@ impl BackgroundEntry {
 
     /// Returns true if the call has not ended.
     pub(crate) fn is_open(&self) -> bool {
-        matches!(
-            self.phase,
-            BackgroundPhase::Queued | BackgroundPhase::Running
-        )
+        self.phase == BackgroundPhase::Running
     }
 
     /// Returns true if the call runs under this claim.
-    fn is_claimed_as(&self, claim: Option<&JobClaim>) -> bool {
-        self.phase == BackgroundPhase::Running && self.claim.as_ref() == claim
+    fn is_claimed_as(&self, claim: &WorkerClaim) -> bool {
+        self.is_open() && self.claim.as_ref() == Some(claim)
     }
 }
 
 /// The entries of background calls.
 #[derive(Clone)]
-pub(crate) struct JobStore(pub(crate) SharedStateHandle);
+pub(crate) struct BackgroundStore(pub(crate) SharedStateHandle);
 
-pub(super) fn entry_key(id: &str) -> StateKey {
+fn entry_key(id: &str) -> StateKey {
     StateKey::new(["job", id])
 }
 
@@ -120,7 +118,7 @@ pub(super) fn owner_digest(owner: &str) -> String {
     hex(&Sha256::digest(owner))
 }
 
-impl JobStore {
+impl BackgroundStore {
     pub(crate) async fn get(
         &self,
         id: &str,
@@ -195,7 +193,7 @@ impl JobStore {
     pub(crate) async fn finish(
         &self,
         id: &str,
-        claim: Option<&JobClaim>,
+        claim: &WorkerClaim,
         node: &str,
         outcome: &OutcomeMessage,
     ) -> Result<(), SharedStateError> {
@@ -247,10 +245,10 @@ impl JobStore {
     pub(crate) async fn end_cancelled(
         &self,
         id: &str,
-        claim: &JobClaim,
+        claim: &WorkerClaim,
     ) -> Result<(), SharedStateError> {
         let end = |entry: &mut BackgroundEntry| {
-            let is_claimed = entry.is_claimed_as(Some(claim));
+            let is_claimed = entry.is_claimed_as(claim);
             if is_claimed {
                 (entry.phase, entry.cancelled) = (BackgroundPhase::Cancelled, true);
             }
@@ -275,5 +273,18 @@ impl JobStore {
         }
         let message = serde_json::from_slice::<OutcomeMessage>(&json);
         Ok(message.ok().map(Into::into))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_of_older_versions_are_read() {
+        let json =
+            r#"{"owner":"o","tool":"t","phase":"queued","createdMs":1,"updatedMs":2,"parts":0}"#;
+        let entry: BackgroundEntry = serde_json::from_str(json).unwrap();
+        assert!(entry.is_open() && entry.claim.is_none() && entry.front.is_none());
     }
 }

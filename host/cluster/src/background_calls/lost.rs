@@ -7,14 +7,14 @@ use mimir_core::background_calls::BackgroundPhase;
 use mimir_core::wire::OutcomeMessage;
 use serde_json::json;
 
-use super::{BackgroundEntry, ClusterJobs, unavailable};
+use super::{BackgroundEntry, ClusterBackgroundCalls, unavailable};
 use crate::audit::RecordedCall;
 
 /// Time after which a node without a lease is lost. After an election of NATS servers, all leases may have ended at once;
 /// they are created again within a second.
 const LOST_GRACE: Duration = Duration::from_secs(2);
 
-impl ClusterJobs {
+impl ClusterBackgroundCalls {
     /// Ends a call if both its worker and the server that has sent it are lost. Nothing sends the call to another worker
     /// then. Returns true if it has ended, by whichever process.
     pub(super) async fn end_if_lost(
@@ -47,11 +47,9 @@ impl ClusterJobs {
         node.close_writer(&claim.node).await.map_err(log_error)?;
         let find = node.find_call(&claim.node, &claim.request_id, claim.recorded);
         let outcome = lost_outcome(&find.await.map_err(log_error)?);
-        let finish = self
-            .store
-            .finish(id, Some(claim), &node.id(), &outcome)
-            .await;
-        finish.map_err(|error| unavailable(&error))?;
+        let own = node.id();
+        let finish = self.store.finish(id, claim, &own, &outcome);
+        finish.await.map_err(|error| unavailable(&error))?;
         Ok(true)
     }
 
@@ -61,7 +59,7 @@ impl ClusterJobs {
 }
 
 /// Returns the outcome of a call whose worker was lost, as found in the worker's closed log.
-pub(super) fn lost_outcome(found: &RecordedCall) -> OutcomeMessage {
+fn lost_outcome(found: &RecordedCall) -> OutcomeMessage {
     let outcome = found.outcome.as_ref();
     let is_recorded = outcome.is_some_and(|outcome| !outcome.may_have_run);
     let message = if is_recorded {
