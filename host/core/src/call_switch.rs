@@ -10,7 +10,7 @@ use crate::text;
 
 mod session_stops;
 
-pub use session_stops::SessionStops;
+pub use session_stops::{SessionStops, UnsharedStop};
 pub(crate) use session_stops::{SessionSwitch, shown_session};
 
 /// Maximum length of a name or reason from another process, in bytes.
@@ -30,6 +30,9 @@ pub struct StopNotice {
     /// The session whose calls are refused, as consoles show it. `None` if all calls are refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// Why other servers of a cluster may not know the order, or its withdrawal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unshared: Option<String>,
 }
 
 impl StopNotice {
@@ -43,6 +46,7 @@ impl StopNotice {
             }),
             reason,
             session: None,
+            unshared: None,
         }
     }
 
@@ -57,6 +61,7 @@ impl StopNotice {
             by: clean(&self.by),
             reason: self.reason.as_deref().map(clean),
             session: self.session.as_deref().map(shown_session),
+            unshared: self.unshared.as_deref().map(clean),
             ..self
         }
     }

@@ -352,6 +352,7 @@ impl Pipeline {
     /// of the deployment, and kills the commands that it started. Front ends call it when a session has ended.
     pub fn end_session(&self, id: &str) {
         self.discard_session(id);
+        self.0.running.stops().end_session(id);
         let Some(connections) = self.0.connections.get() else {
             return;
         };
@@ -368,7 +369,7 @@ impl Pipeline {
         if self.0.sessions.end(id) {
             self.0.ports.approval_store.end_session(id);
         }
-        self.0.running.stops().end_session(id);
+        self.0.running.stops().discard_session(id);
         self.0.results.end_session(id);
         self.0.ports.runner.end_session(id);
         // Not only the tools of a restricted view.

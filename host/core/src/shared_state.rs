@@ -17,7 +17,7 @@ pub enum StateArea {
     Control,
     /// Labels and approvals of sessions.
     Sessions,
-    /// Permanent approvals.
+    /// Permanent approvals, and orders to stop single sessions.
     Approvals,
     /// Approval questions and their answers.
     Questions,

@@ -89,7 +89,7 @@ async fn prepare(
         recorder.record_stop(&notice);
         return Err(interrupts::stopped_error(&notice, false));
     }
-    // Only this process knows the orders for its sessions.
+    // So that it is refused even if no process can run it.
     if let Some(notice) = (pipeline.0.running.stops()).stopped(&call.context.session_id) {
         recorder.record_stop(&notice);
         return Err(interrupts::stopped_error(&notice, false));
