@@ -488,6 +488,11 @@ impl HostSetup {
             state,
             remote,
         });
+        if let Some(cluster) = &self.cluster {
+            // Before the first call, which one of the orders may refuse.
+            let calls = pipeline.running_calls();
+            cluster.approvals().share_agent_stops(&calls);
+        }
         call_switch::enforce_stops(&pipeline);
         self.publish_calls(&pipeline);
         pipeline

@@ -1,4 +1,4 @@
-//! Approvals and grants that count in all processes of a cluster.
+//! Approvals and grants that count in all processes of a cluster, and orders to stop agents.
 //!
 //! They belong to a workspace by its name, since its path differs on each machine. A process reads them from a mirror
 //! that follows all changes, so that an approval or a revocation counts everywhere at once.
@@ -26,10 +26,11 @@ use crate::call_switch::set_value;
 use crate::shared_state::StateMirror;
 use crate::skills::consent_key;
 
+mod agent_stops;
 #[cfg(test)]
 mod tests;
 
-/// Lifetime of the entry of a session approval. Without its entry, the approval does not count.
+/// Lifetime of the entry of a session approval, and of an order to stop a session. Without its entry, neither counts.
 const SESSION_LIFETIME: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Minimum time between two records of the use of an approval.
@@ -101,6 +102,14 @@ impl WorkspaceKeys {
 
     fn session_approval(&self, session: &str, id: &Fingerprint) -> StateKey {
         StateKey::new([self.0.as_str(), "sessions", session, id.as_str()])
+    }
+
+    fn agent_stops(&self) -> StateKey {
+        StateKey::new([self.0.as_str(), "stops"])
+    }
+
+    fn agent_stop(&self, session: &str) -> StateKey {
+        StateKey::new([self.0.as_str(), "stops", session])
     }
 
     fn grants(&self) -> StateKey {

@@ -1,6 +1,6 @@
 //! The agents behind the calls: sessions of clients, and the orders to stop them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
 use mimir_core::call_monitor::LiveProcess;
@@ -81,13 +81,18 @@ impl LiveCallHub {
     }
 
     /// Orders the process of an agent to end its calls and to refuse new ones. The order ends with the session or the
-    /// process. Returns when the order was sent.
+    /// process; in a cluster, the process passes it on to the others, and it ends with the session. Returns when the order
+    /// was sent.
     ///
     /// # Errors
     /// The agent is not known, or its process cannot be reached.
     pub fn stop_agent(&self, key: &AgentKey, notice: StopNotice) -> Result<LiveAgent, ToolError> {
         let notice = notice.for_session(&key.session);
-        let stopped = self.with_state(|state| state.session_stops().count());
+        // In a cluster, several processes have the same ones.
+        let stopped = self.with_state(|state| {
+            let sessions = state.session_stops().map(|(_, notice)| notice.session);
+            sessions.collect::<HashSet<_>>().len()
+        });
         if stopped >= SessionStops::MAX {
             return Err(ToolError::unavailable(format!(
                 "{stopped} agents are stopped already: let some of them work again, or stop all calls"

@@ -74,6 +74,13 @@ fn title(screen: &CallScreen) -> Line<'static> {
         [agent] => text.push_str(&format!("   STOPPED: {}", agent_name(agent))),
         agents => text.push_str(&format!("   STOPPED: {} agents", agents.len())),
     }
+    let mut stops = screen
+        .stopped_agents
+        .iter()
+        .filter_map(|agent| agent.stop.as_ref());
+    if let Some(unshared) = stops.find_map(|stop| stop.unshared.as_deref()) {
+        text.push_str(&format!(" ({})", visible(unshared)));
+    }
     if screen.dropped > 0 {
         text.push_str(&format!("   ({} not shown)", screen.dropped));
     }

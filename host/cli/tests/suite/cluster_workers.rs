@@ -14,6 +14,8 @@ use crate::kit::{self, mimir};
 use crate::serve_http::{Serving, message};
 
 #[cfg(target_os = "linux")]
+mod agent_stops;
+#[cfg(target_os = "linux")]
 mod console;
 mod published_tools;
 mod settings;

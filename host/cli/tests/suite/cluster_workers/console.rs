@@ -53,14 +53,14 @@ fn question_of_a_worker_waits_while_a_server_has_a_console() {
 }
 
 /// A person who is logged in at the console of a server.
-struct ConsoleClient<'a> {
+pub struct ConsoleClient<'a> {
     serving: &'a Serving,
     path: String,
     cookie: String,
 }
 
 impl<'a> ConsoleClient<'a> {
-    fn of(serving: &'a Serving) -> Self {
+    pub fn of(serving: &'a Serving) -> Self {
         let (path, cookie) = log_in(serving.console_link());
         Self {
             serving,
@@ -69,14 +69,14 @@ impl<'a> ConsoleClient<'a> {
         }
     }
 
-    fn get(&self, what: &str) -> Value {
+    pub fn get(&self, what: &str) -> Value {
         let path = format!("{}api/{what}", self.path);
         let (status, response) = send(self.serving.address, "GET", &path, &[&self.cookie], "");
         assert_eq!(status, 200, "{what}: {response}");
         body_of(&response)
     }
 
-    fn post(&self, what: &str, body: &Value) -> (u16, Value) {
+    pub fn post(&self, what: &str, body: &Value) -> (u16, Value) {
         let path = format!("{}api/{what}", self.path);
         let body = body.to_string();
         let (status, response) = send(self.serving.address, "POST", &path, &[&self.cookie], &body);
@@ -289,4 +289,63 @@ fn console_of_a_workspace_hides_other_workspaces() {
         !answers["entries"].as_array().unwrap().is_empty(),
         "{answers}"
     );
+}
+
+const ASKED_COMMANDS: &str = "sandbox: {mode: none}\n";
+
+#[test]
+#[ignore = "needs nats-server"]
+fn console_revokes_an_approval_of_the_cluster_and_ends_its_call() {
+    let mut deployment = Deployment::start();
+    let _worker = deployment.worker_with(ASKED_COMMANDS, &[]);
+    let serving = deployment.serve_with(ASKED_COMMANDS, &["--console"]);
+    let console = ConsoleClient::of(&serving);
+    let begun = deployment.files().join("begun");
+    let command = |seconds: u32| json!({"command": format!("touch begun; sleep {seconds}")});
+    let answer_next = |answer: &str| {
+        eventually("the question is open", || {
+            !open_questions(&deployment).is_empty()
+        });
+        let question = open_questions(&deployment)[0].clone();
+        let id = question["id"].as_str().unwrap();
+        run_in_cluster(&deployment, &["approvals", "answer", id, answer, "--yes"]);
+    };
+    std::thread::scope(|scope| {
+        let calling = scope.spawn(|| call(&serving, "exec", command(0)));
+        answer_next("always");
+        let result = calling.join().unwrap();
+        assert_eq!(result["isError"], false, "{}", text(&result));
+    });
+    fs::remove_file(&begun).unwrap();
+    eventually("the approval is listed", || {
+        console.get("policy")["approvals"][0]["id"].is_string()
+    });
+    let policy = console.get("policy");
+    let id = policy["approvals"][0]["id"].as_str().unwrap();
+    let revoke = format!("approvals/{id}/revoke");
+    std::thread::scope(|scope| {
+        let calling = scope.spawn(|| call(&serving, "exec", command(600)));
+        eventually("the command runs", || begun.exists());
+        let (status, response) = console.post(&revoke, &json!({}));
+        assert_eq!(status, 204, "{response}");
+        let result = calling.join().unwrap();
+        assert!(
+            text(&result).contains("was revoked during the call"),
+            "{result}"
+        );
+    });
+    let (status, response) = console.post(&revoke, &json!({}));
+    assert_eq!(status, 404, "{response}");
+    eventually("the list has no approval", || {
+        console.get("policy")["approvals"] == json!([])
+    });
+    let recorded = console.get("record?event=revoke");
+    let detail = recorded["entries"][0]["detail"].as_str().unwrap();
+    assert!(detail.contains(" at the console"), "{recorded}");
+    std::thread::scope(|scope| {
+        let calling = scope.spawn(|| call(&serving, "exec", command(0)));
+        answer_next("no");
+        let refused = calling.join().unwrap();
+        assert_eq!(outcome(&refused)["code"], "APPROVAL_DENIED", "{refused}");
+    });
 }

@@ -90,6 +90,7 @@ export function StoppedAgents() {
               <div>
                 <strong>Stopped:</strong> <${Name} text=${agentName(agent)} strong /> <span class="faint">session</span> <${Name} text=${agent.session} max=${60} />
                 <div class="small">By <${Name} text=${agent.stop.by || 'unknown'} /> ${ago(agent.stop.atMs)}${agent.stop.reason ? html`, because: <${Name} text=${agent.stop.reason} max=${300} />` : ''}</div>
+                ${agent.stop.unshared && html`<div class="bad-text small" role="status"><${Name} text=${agent.stop.unshared} max=${300} /></div>`}
               </div>
               <span class="spacer"></span>
               <${AgentButton} agent=${agent} />
