@@ -84,7 +84,14 @@ export const tests = {
       assert.deepEqual(fixture.posts.at(-1), { path: 'agents/stop', body: { pid: 4101, session: 'session-codex-9', reason: 'it deletes files' } });
       await rows(page).filter({ hasText: 'run-codex' }).getByText('stopped', { exact: true }).waitFor();
       for (const other of ['run-zed', 'run-claude-code']) await rows(page).filter({ hasText: other }).getByText('running').waitFor();
+      // In a cluster whose other servers may not know the order.
+      await page.route('**/api/agents', async (route) => {
+        const { agents } = await (await route.fetch()).json();
+        for (const { stop } of agents.filter(({ stop }) => stop)) stop.unshared = 'other servers may not know the order yet: <b>nats</b>';
+        await route.fulfill({ json: { agents } });
+      });
       await page.reload();
+      await strip(page).getByText('other servers may not know the order yet: <b>nats</b>').waitFor();
       await strip(page).getByRole('button', { name: 'Let it work again' }).click();
       await strip(page).waitFor({ state: 'hidden' });
       assert.deepEqual(fixture.posts.at(-1), { path: 'agents/start', body: { pid: 4101, session: 'session-codex-9' } });
