@@ -488,14 +488,18 @@ impl HostSetup {
             state,
             remote,
         });
-        if let Some(cluster) = &self.cluster {
-            // Before the first call, which one of the orders may refuse.
-            let calls = pipeline.running_calls();
-            cluster.approvals().share_agent_stops(&calls);
-        }
         call_switch::enforce_stops(&pipeline);
         self.publish_calls(&pipeline);
         pipeline
+    }
+
+    /// Shares the orders to stop agents with the other servers and workers of the cluster, if this process has joined one.
+    /// Call it before the first call, for a pipeline whose sessions other processes may continue.
+    pub fn share_agent_stops(&self, pipeline: &Pipeline) {
+        if let Some(cluster) = &self.cluster {
+            let calls = pipeline.running_calls();
+            cluster.approvals().share_agent_stops(&calls);
+        }
     }
 
     /// Shows the running calls of this process in a console of its own.

@@ -192,6 +192,7 @@ async fn http(
         updater,
         pipeline,
     } = build_server(&live, refresh, replica.as_ref());
+    live.setup().share_agent_stops(&pipeline);
     let http = server.http(options)?;
     if http.lacks_login_links() {
         note(

@@ -59,6 +59,7 @@ pub async fn run(globals: &GlobalOptions, args: WorkerArgs) -> CommandResult {
     };
     let setup = live.setup();
     let pipeline = setup.pipeline(live.snapshot(), cluster_approver());
+    setup.share_agent_stops(&pipeline);
     let mut updater = PipelineUpdater::new(pipeline.clone(), &live);
     let commands = pipeline.clone();
     updater.refresh_teams(refresh);

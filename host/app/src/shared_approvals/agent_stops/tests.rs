@@ -5,11 +5,11 @@ use super::*;
 use crate::shared_state::FileSharedState;
 
 /// A process of a workspace, without its calls.
-struct Process {
+struct SharingProcess {
     calls: Arc<RunningCalls>,
 }
 
-impl Process {
+impl SharingProcess {
     async fn start(folder: &Path, workspace: &str) -> Self {
         let state = Arc::new(FileSharedState::new(folder));
         let store = SharedApprovalStore::start(state, workspace, "ada").await;
@@ -39,9 +39,9 @@ fn notice(session: &str) -> StopNotice {
 #[tokio::test(flavor = "multi_thread")]
 async fn agent_stop_holds_in_all_processes_of_the_workspace() {
     let folder = tempfile::tempdir().unwrap();
-    let one = Process::start(folder.path(), "shop").await;
-    let other = Process::start(folder.path(), "shop").await;
-    let foreign = Process::start(folder.path(), "bank").await;
+    let one = SharingProcess::start(folder.path(), "shop").await;
+    let other = SharingProcess::start(folder.path(), "shop").await;
+    let foreign = SharingProcess::start(folder.path(), "bank").await;
     assert!(one.stops().stop(notice("wild\u{202e}")));
     other
         .wait_for(|stops| stops.stopped("wild\u{202e}").is_some())
@@ -49,7 +49,7 @@ async fn agent_stop_holds_in_all_processes_of_the_workspace() {
     let known = other.stops().stopped("wild\u{202e}").unwrap();
     assert_eq!(known.reason.as_deref(), Some("it deletes files"));
     assert_eq!(known, one.stops().notices()[0]);
-    let later = Process::start(folder.path(), "shop").await;
+    let later = SharingProcess::start(folder.path(), "shop").await;
     assert!(later.stops().stopped("wild\u{202e}").is_some());
     assert!(later.stops().stopped("tame").is_none());
     assert!(foreign.stops().notices().is_empty());
@@ -57,15 +57,15 @@ async fn agent_stop_holds_in_all_processes_of_the_workspace() {
     for process in [&one, &other, &later] {
         process.wait_for(|stops| stops.notices().is_empty()).await;
     }
-    let last = Process::start(folder.path(), "shop").await;
+    let last = SharingProcess::start(folder.path(), "shop").await;
     assert!(last.stops().notices().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn agent_stop_holds_here_while_the_store_fails() {
     let folder = tempfile::tempdir().unwrap();
-    let one = Process::start(folder.path(), "shop").await;
-    let other = Process::start(folder.path(), "shop").await;
+    let one = SharingProcess::start(folder.path(), "shop").await;
+    let other = SharingProcess::start(folder.path(), "shop").await;
     // A file where the store creates its folder.
     let area = folder.path().join(StateArea::Approvals.as_str());
     std::fs::write(&area, "").unwrap();
