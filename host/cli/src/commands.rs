@@ -3,7 +3,7 @@
 use crate::args::{CliArgs, CliCommand, PolicyCommand};
 use crate::exit::{CommandResult, ExitReason};
 
-mod approvals;
+pub mod approvals;
 mod audit;
 pub mod call;
 mod call_switch;

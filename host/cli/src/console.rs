@@ -11,15 +11,18 @@ use mimir_console::{
     ConsoleBackend, ConsoleEvents, ConsoleRequest, ConsoleUser, QuestionAnswer, QuestionAnswerKind,
     RecordFilter, RecordLines, ServerAction,
 };
-use mimir_core::{AuditEvent, BoxFuture, ToolError};
+use mimir_core::text::{prefix, visible};
+use mimir_core::{AuditEvent, BoxFuture, ToolError, ToolErrorCode};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 
 use mimir::cluster::ClusterMembership;
 use mimir::live_calls::{AgentKey, LiveCallHub};
 use mimir::setup::HostSetup;
+use mimir::shared_approvals::SharedApprovals;
 use mimir::shared_questions::QuestionStore;
 
+use crate::commands::approvals;
 use crate::output::warn;
 
 mod argument_scope;
@@ -371,6 +374,7 @@ impl ConsoleState {
                 let _permit = self.log_permit().await;
                 self.read_loaded(least_privilege::report).await
             }
+            Request::RevokeApproval { id } => self.revoke_approval(user, id).await,
         }
     }
 
@@ -400,6 +404,32 @@ impl ConsoleState {
         let changed = self.read_loaded(work).await;
         self.workspace.mark_changed();
         changed
+    }
+
+    /// Revokes a stored approval, as `mimir approvals revoke` does. Calls that run by it end.
+    async fn revoke_approval(&self, user: &ConsoleUser, id: String) -> Result<Value, ToolError> {
+        let shown = visible(prefix(&id, stored_approvals::ID_LENGTH));
+        let ids = [id];
+        let revoked = match &self.cluster {
+            Some(cluster) => {
+                let state = Arc::clone(cluster.state());
+                let shared = SharedApprovals::new(state, cluster.workspace());
+                approvals::revoke_shared(&shared, &ids).await
+            }
+            None => {
+                self.read(move |setup| approvals::revoke_in_workspace(setup, &ids))
+                    .await
+            }
+        };
+        let revoked = revoked.map_err(|error| match error.code {
+            ToolErrorCode::NotFound => ToolError::not_found(format!(
+                "unknown approval `{shown}`: it may have been revoked already; the list shows the approvals that apply"
+            )),
+            _ => error,
+        })?;
+        let event = approvals::revoke_event(revoked, Some(&user.name));
+        self.record_event(&event).await;
+        Ok(Value::Null)
     }
 
     /// Returns the workers of the workspace, and the nodes of the cluster.

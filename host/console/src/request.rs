@@ -155,6 +155,11 @@ pub enum ConsoleRequest {
     },
     /// `GET api/policy/least-privilege`.
     LeastPrivilege,
+    /// `POST api/approvals/ID/revoke`.
+    RevokeApproval {
+        /// Id of the stored approval.
+        id: String,
+    },
 }
 
 impl ConsoleRequest {
@@ -186,7 +191,8 @@ impl ConsoleRequest {
             ConsoleRequest::AnswerQuestion { .. }
             | ConsoleRequest::CancelCall { .. }
             | ConsoleRequest::StopAgent { .. }
-            | ConsoleRequest::StartAgent { .. } => ConsoleRole::Approver,
+            | ConsoleRequest::StartAgent { .. }
+            | ConsoleRequest::RevokeApproval { .. } => ConsoleRole::Approver,
             ConsoleRequest::StopAll { .. }
             | ConsoleRequest::StartAll
             | ConsoleRequest::SwitchTool { .. }

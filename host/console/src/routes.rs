@@ -173,6 +173,9 @@ fn post_route(segments: &[&str]) -> Result<Option<ApiRoute>, ConsoleRequestError
         ["policy", "what-if"] => BackendRoute::WhatIf,
         ["policy", "propose"] => BackendRoute::ProposeEdit,
         ["policy", "apply"] => BackendRoute::ApplyEdit,
+        ["approvals", id, "revoke"] => complete(ConsoleRequest::RevokeApproval {
+            id: (*id).to_owned(),
+        }),
         _ => return Ok(None),
     };
     Ok(Some(ApiRoute::Backend(route)))
@@ -537,6 +540,13 @@ mod tests {
             (Method::GET, "state/", StatusCode::NOT_FOUND),
             (Method::GET, "/state", StatusCode::NOT_FOUND),
             (Method::POST, "servers/x/kill", StatusCode::NOT_FOUND),
+            (Method::POST, "approvals//revoke", StatusCode::NOT_FOUND),
+            (Method::POST, "approvals/revoke", StatusCode::NOT_FOUND),
+            (
+                Method::GET,
+                "approvals/a/revoke",
+                StatusCode::METHOD_NOT_ALLOWED,
+            ),
         ] {
             assert_eq!(
                 status(method.clone(), path, ""),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum ConsoleRole {
     /// Sees everything, changes nothing.
     Viewer,
-    /// Also answers questions and cancels calls.
+    /// Also answers questions, cancels calls and revokes stored approvals.
     Approver,
     /// Also stops all calls and changes tools, servers, files and rules.
     Admin,

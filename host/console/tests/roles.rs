@@ -80,6 +80,7 @@ async fn console_viewers_cannot_answer_and_approvers_cannot_edit() {
         ("calls/c1/cancel", "", [403, 204]),
         ("agents/stop", r#"{"pid":7,"session":"s"}"#, [403, 204]),
         ("agents/start", r#"{"pid":7,"session":"s"}"#, [403, 204]),
+        ("approvals/a1/revoke", "", [403, 204]),
         ("policy/propose", PROPOSAL, [403, 403]),
         ("policy/apply", EDIT, [403, 403]),
         ("tools/t/switch", r#"{"on":true}"#, [403, 403]),

@@ -18,7 +18,7 @@ use mimir::setup::HostSetup;
 mod in_cluster;
 mod questions;
 
-pub use in_cluster::ClusterApprovals;
+pub use in_cluster::{ClusterApprovals, revoke_shared};
 
 /// Lists the stored approvals and those of running sessions, revokes approvals, or answers questions.
 pub async fn run(globals: &GlobalOptions, command: ApprovalsCommand) -> CommandResult {
@@ -66,20 +66,15 @@ async fn list(globals: &GlobalOptions, scope: &ClusterScope) -> CommandResult {
 
 async fn revoke(globals: &GlobalOptions, ids: &[String], scope: &ClusterScope) -> CommandResult {
     let setup = find_setup(globals, scope)?;
-    let event = |revoked: usize| {
-        AuditEvent::new(EventKind::Revoke, SystemTime::now())
-            .with_detail(&format!("{revoked} remembered approvals"))
-    };
     let revoked = match ClusterApprovals::find(&setup, scope).await? {
         Some(cluster) => {
             let revoked = cluster.revoke(ids).await?;
-            cluster.record(&event(revoked)).await;
+            cluster.record(&revoke_event(revoked, None)).await;
             revoked
         }
         None => {
-            let approval_store = setup.require_approvals()?;
-            let revoked = approval_store.change(|approvals| revoke_stored(approvals, ids))??;
-            setup.record_event(&event(revoked));
+            let revoked = revoke_in_workspace(&setup, ids)?;
+            setup.record_event(&revoke_event(revoked, None));
             revoked
         }
     };
@@ -87,6 +82,21 @@ async fn revoke(globals: &GlobalOptions, ids: &[String], scope: &ClusterScope) -
         &json!({ "revoked": revoked }),
         format_args!("revoked {revoked}"),
     )
+}
+
+/// Returns the event of a revocation for the audit log. `by` is the person at a console.
+pub fn revoke_event(revoked: usize, by: Option<&str>) -> AuditEvent {
+    let by = by.map_or(String::new(), |by| format!(", by {by} at the console"));
+    let detail = format!("{revoked} remembered approvals{by}");
+    AuditEvent::new(EventKind::Revoke, SystemTime::now())
+        .with_detail(&mimir_core::text::visible(&detail))
+}
+
+/// Revokes approvals of the workspace of a setup that has not joined a cluster, see [`revoke_stored`].
+pub fn revoke_in_workspace(setup: &HostSetup, ids: &[String]) -> Result<usize, ToolError> {
+    let approval_store = setup.require_approvals()?;
+    let revoked = approval_store.change(|approvals| revoke_stored(approvals, ids));
+    revoked.map_err(ToolError::unavailable)?
 }
 
 /// Revokes the approvals with these id prefixes, or all approvals if `ids` is empty. Each prefix must match exactly one

@@ -22,6 +22,7 @@ use super::ConsoleState;
 use super::live::stop_value;
 use super::questions::question_value;
 use super::record_source::ClusterSource;
+use super::stored_approvals::approvals_stamp;
 use super::visible_text::make_visible;
 use super::workspace::blocking;
 
@@ -402,7 +403,7 @@ async fn list_stamps(state: &ConsoleState) -> Result<Vec<(&'static str, String)>
         files.extend(setup.approvals().map(|store| store.path().to_owned()));
         let settings = format!("{:?}", setup.settings.digests());
         Ok(vec![
-            ("policy", settings.clone()),
+            ("policy", format!("{settings} {}", approvals_stamp(setup))),
             ("tools", format!("{settings} {}", stamp(&files))),
             ("undo", stamp(&[workspace.state().join("backups")])),
             ("servers", super::servers::states(setup)),

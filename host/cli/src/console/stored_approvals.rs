@@ -8,10 +8,12 @@ use mimir_core::approval::{ApprovalStore as _, StoredApproval};
 use mimir_core::text::prefix;
 use serde_json::{Value, json};
 
+use mimir::setup::HostSetup;
+
 use super::workspace::LoadedWorkspace;
 
-/// Length of the part of an id that a command names.
-const ID_LENGTH: usize = 16;
+/// Length of the part of an id that people are shown.
+pub const ID_LENGTH: usize = 16;
 
 /// Returns the stored approvals of the workspace that have not expired, newest first.
 pub fn stored_approvals(workspace: &LoadedWorkspace) -> Result<Vec<StoredApproval>, ToolError> {
@@ -27,6 +29,19 @@ pub fn stored_approvals(workspace: &LoadedWorkspace) -> Result<Vec<StoredApprova
     stored.retain(|approval| approval.is_live(now));
     stored.sort_by_key(|approval| Reverse(approval.added_at));
     Ok(stored)
+}
+
+/// Returns a text that changes when an approval is given or revoked, but not when it is used.
+pub fn approvals_stamp(setup: &HostSetup) -> String {
+    let stored = match (setup.cluster(), setup.approvals()) {
+        (Some(cluster), _) => cluster.approvals().approvals(),
+        (None, Some(store)) => store.approvals(),
+        (None, None) => Ok(Vec::new()),
+    };
+    let stored = stored.unwrap_or_default();
+    let mut ids: Vec<&str> = stored.iter().map(|stored| stored.id.as_str()).collect();
+    ids.sort_unstable();
+    ids.join(" ")
 }
 
 /// Returns the JSON of stored approvals, an array.

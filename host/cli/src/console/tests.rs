@@ -336,6 +336,68 @@ async fn console_answer_always_takes_narrower_patterns_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn console_revokes_a_stored_approval_once_and_the_next_call_asks_again() {
+    let console = ConsoleFixture::new();
+    let pipeline = console.pipeline().await;
+    let request = || call("write_file", json!({"path": "a.txt", "content": "x"}));
+    let start = || {
+        let pipeline = pipeline.clone();
+        let request = request();
+        tokio::spawn(async move { pipeline.call(request).await })
+    };
+    let calling = start();
+    let question = console.wait_for_question().await;
+    let question = console.with_preview(&question).await;
+    let always = answer_to(&question, QuestionAnswerKind::Always);
+    console.answer(&question, always).await.unwrap();
+    assert!(calling.await.unwrap().is_ok());
+    assert!(pipeline.call(request()).await.is_ok());
+    let policy = console.get(ConsoleRequest::Policy).await;
+    let id = policy["approvals"][0]["id"].as_str().unwrap().to_owned();
+    let stamp = stored_approvals::approvals_stamp(&console.setup());
+    assert_eq!(stamp, id);
+    let revoke = |id: &str| console.try_get(ConsoleRequest::RevokeApproval { id: id.to_owned() });
+    for unknown in ["no such id", "\u{202e}"] {
+        let error = revoke(unknown).await.unwrap_err();
+        assert_eq!(error.code, ToolErrorCode::NotFound, "{error}");
+    }
+    assert_eq!(revoke(&id).await.unwrap(), Value::Null);
+    let policy = console.get(ConsoleRequest::Policy).await;
+    assert_eq!(policy["approvals"], json!([]));
+    // Pages load the list again.
+    let stamp = stored_approvals::approvals_stamp(&console.setup());
+    assert_eq!(stamp, "");
+    let error = revoke(&id).await.unwrap_err();
+    assert_eq!(error.code, ToolErrorCode::NotFound);
+    assert!(error.message.contains("revoked already"), "{error}");
+    let filter = RecordFilter {
+        event: Some("revoke".to_owned()),
+        limit: 10,
+        ..RecordFilter::default()
+    };
+    let record = console.get(ConsoleRequest::Record(filter)).await;
+    let details: Vec<&Value> = record["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| &entry["detail"])
+        .collect();
+    assert_eq!(
+        details,
+        ["1 remembered approvals, by ada on box at the console"]
+    );
+    let calling = start();
+    let question = console.wait_for_question().await;
+    let no = answer_to(&question, QuestionAnswerKind::No);
+    console.answer(&question, no).await.unwrap();
+    let outcome = calling.await.unwrap();
+    assert_eq!(
+        outcome.result().unwrap_err().code,
+        ToolErrorCode::ApprovalDenied
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn console_policy_edit_is_shown_judged_and_written() {
     let console = ConsoleFixture::new();
     std::fs::write(console.root().join("a.txt"), "x").unwrap();

@@ -1,15 +1,17 @@
-//! The console of a server edits rules only; that of its own user edits every setting.
+//! Rules at the console: a server's edits rules only, that of its own user every setting, and both revoke approvals.
 #![cfg(target_os = "linux")]
 
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::console::{RunningConsole, address_of, body_of, log_in, send};
-use crate::kit::config;
 use crate::kit::scripts::workspace;
+use crate::kit::{config, mimir, run};
 use crate::serve_http::Serving;
 
 /// A page that is logged in.
@@ -52,9 +54,9 @@ impl RulesPage {
 
 const SETTINGS: &str = "# mine\ntools: {exec: {approval: ask}}\n";
 
-fn write_settings(home: &Path) {
+fn write_settings(home: &Path, text: &str) {
     fs::create_dir_all(config(home)).unwrap();
-    fs::write(config(home).join("config.yml"), SETTINGS).unwrap();
+    fs::write(config(home).join("config.yml"), text).unwrap();
 }
 
 fn settings(home: &Path) -> String {
@@ -64,7 +66,7 @@ fn settings(home: &Path) -> String {
 #[test]
 fn console_of_a_server_writes_rules_only() {
     let home = workspace(&[]);
-    write_settings(home.path());
+    write_settings(home.path(), SETTINGS);
     let serving = Serving::start(home.path(), &["--console"]);
     let page = RulesPage::open(serving.console_link());
     for (key, yaml) in [
@@ -86,10 +88,90 @@ fn console_of_a_server_writes_rules_only() {
 #[test]
 fn console_of_a_user_writes_every_setting() {
     let home = workspace(&[]);
-    write_settings(home.path());
+    write_settings(home.path(), SETTINGS);
     let console = RunningConsole::of(home.path());
     let page = RulesPage::open(&console.link);
     let (status, response) = page.apply("mcp.servers.x", "{command: sh}");
     assert_eq!(status, 200, "{response}");
     assert!(settings(home.path()).contains("command: sh"));
+}
+
+/// Starts `mimir call exec` with a command.
+fn start_command(home: &Path, command: &str) -> std::process::Child {
+    let argument = format!("command={command}");
+    mimir(home, &["call", "exec", &argument])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    for _ in 0..3_000 {
+        if condition() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("{what}: not within a minute");
+}
+
+/// Approves a command for good, revokes the approval at the page while a call runs by it, and asks for it once more.
+fn revoke_at(page: &RulesPage, home: &Path) {
+    let begun = home.join("begun");
+    let call = start_command(home, "touch begun; sleep 0");
+    let mut id = String::new();
+    wait_until("a question", || {
+        let (code, out, err) = run(home, &["approvals", "pending", "--json"]);
+        assert_eq!(code, 0, "{err}");
+        let pending: Value = serde_json::from_str(&out).unwrap();
+        id = pending["questions"][0]["id"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        !id.is_empty()
+    });
+    let answer = ["approvals", "answer", &id, "always", "--yes"];
+    let (code, _, err) = run(home, &answer);
+    assert_eq!(code, 0, "{err}");
+    let ended = call.wait_with_output().unwrap();
+    assert!(ended.status.success() && begun.exists(), "{ended:?}");
+    fs::remove_file(&begun).unwrap();
+    let call = start_command(home, "touch begun; sleep 600");
+    wait_until("the command runs", || begun.exists());
+    let (_, policy) = page.request("GET", "policy", &Value::Null);
+    let approval = policy["approvals"][0]["id"].as_str().unwrap();
+    let revoke = format!("approvals/{approval}/revoke");
+    let (status, response) = page.request("POST", &revoke, &json!({}));
+    assert_eq!(status, 204, "{response}");
+    let ended = call.wait_with_output().unwrap();
+    let text = [ended.stdout, ended.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    assert!(
+        !ended.status.success() && text.contains("was revoked during the call"),
+        "{text}"
+    );
+    let (status, response) = page.request("POST", &revoke, &json!({}));
+    assert_eq!(status, 404, "{response}");
+    assert_eq!(response["error"]["code"], "NOT_FOUND", "{response}");
+    let (_, out, _) = run(home, &["audit", "show", "--json"]);
+    assert!(out.contains("1 remembered approvals, by "), "{out}");
+}
+
+const ASKED_COMMANDS: &str = "sandbox: {mode: none}\n";
+
+#[test]
+fn console_of_a_user_revokes_an_approval_and_ends_its_call() {
+    let home = workspace(&[]);
+    write_settings(home.path(), ASKED_COMMANDS);
+    let console = RunningConsole::of(home.path());
+    revoke_at(&RulesPage::open(&console.link), home.path());
+}
+
+#[test]
+fn console_of_a_server_revokes_an_approval_and_ends_its_call() {
+    let home = workspace(&[]);
+    write_settings(home.path(), ASKED_COMMANDS);
+    let serving = Serving::start(home.path(), &["--console"]);
+    revoke_at(&RulesPage::open(serving.console_link()), home.path());
 }

@@ -163,6 +163,20 @@ export const stories = {
       await page.getByRole('dialog').getByRole('button', { name: 'Answer no' }).click();
       assert.equal((await other).isError, true);
       assert.match(workspace.mimir('approvals', 'list'), /touch/);
+
+      // Until it is revoked.
+      await go(page, 'policy');
+      const approvals = page.getByRole('region', { name: 'Answered “always”' });
+      await approvals.getByRole('button', { name: /^Revoke exec/ }).click();
+      await shot(page, 'story-revoke');
+      await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click();
+      await approvals.waitFor({ state: 'hidden' });
+      assert.doesNotMatch(workspace.mimir('approvals', 'list'), /touch/);
+      await go(page, 'questions');
+      const third = agent.call('exec', { command: 'touch made-three.txt' });
+      await (await card(page, 'exec')).getByRole('button', { name: 'No…' }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Answer no' }).click();
+      assert.equal((await third).isError, true);
       await closePage(page);
     } finally {
       await workspace.close();
@@ -237,6 +251,41 @@ export const stories = {
       await question.getByRole('button', { name: 'I have read it again' }).click();
       await question.getByRole('button', { name: 'Yes, once' }).and(page.locator(':enabled')).click();
       assert.equal((await reply).isError ?? false, false);
+      await closePage(page);
+    } finally {
+      await workspace.close();
+    }
+  },
+
+  async 'several answers count for the differences that the dialog shows, each for its own'(browser) {
+    const workspace = new Workspace(SETTINGS);
+    try {
+      workspace.write('one.txt', 'one\n');
+      workspace.write('two.txt', 'two\n');
+      const [{ url }, first, second] = await Promise.all([workspace.console(), workspace.agent(), workspace.agent({ name: 'other-agent' })]);
+      const page = await openPage(browser, url, { expectErrors: true });
+      await go(page, 'questions');
+      const edit = (agent, name) => agent.call('edit_file', { path: `${name}.txt`, pattern: name, replacement: 'changed' });
+      const [one, two] = [edit(first, 'one'), edit(second, 'two')];
+      const open = async () => (await page.evaluate(() => fetch('api/questions').then((answer) => answer.json()))).questions;
+      await eventually(async () => assert.equal((await open()).filter(({ preview }) => preview?.digest).length, 2));
+      const boxes = page.getByRole('checkbox', { name: 'Select the question about edit_file' });
+      await boxes.nth(1).check();
+      await boxes.nth(0).check();
+      await page.getByRole('button', { name: 'Yes, once…' }).click();
+      const dialog = page.getByRole('dialog', { name: 'Yes to 2 questions, once?' });
+      await dialog.getByText('one.txt', { exact: true }).click();
+      await dialog.getByRole('group', { name: 'Changes of one.txt' }).getByText('changed').waitFor();
+      await dialog.getByText('two.txt', { exact: true }).waitFor();
+      await shot(page, 'story-several');
+      workspace.write('two.txt', 'EVIL two\n');
+      await dialog.getByRole('button', { name: 'Allow 2 calls' }).click();
+      assert.equal((await one).isError ?? false, false);
+      await page.getByRole('alert').getByText('look at the difference again').waitFor();
+      assert.equal(readFileSync(join(workspace.folder, 'two.txt'), 'utf8'), 'EVIL two\n');
+      await page.getByRole('group', { name: 'Answer the selected questions' }).getByRole('button', { name: 'No…' }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Answer no' }).click();
+      assert.equal((await two).isError, true);
       await closePage(page);
     } finally {
       await workspace.close();

@@ -43,7 +43,40 @@ export const tests = {
   async 'viewers have no buttons that change rules'(browser) {
     await withPage(browser, { hash: '#/policy', fixture: { role: 'viewer' } }, async (page) => {
       await page.getByText('docs.rs, crates.io').waitFor();
-      assert.equal(await page.getByRole('button', { name: /^Change / }).count(), 0);
+      await page.getByRole('region', { name: 'Answered “always”' }).waitFor();
+      assert.equal(await page.getByRole('button', { name: /^(Change|Revoke) / }).count(), 0);
+    });
+  },
+
+  async 'approvers revoke an approval after a confirmation, with the keyboard'(browser) {
+    await withPage(browser, { hash: '#/policy', fixture: { role: 'approver' } }, async (page, fixture) => {
+      const approvals = page.getByRole('region', { name: 'Answered “always”' });
+      const button = approvals.getByRole('button', { name: 'Revoke exec with command `cargo publish --dry-run *`' });
+      await button.press('Enter');
+      const dialog = page.getByRole('dialog', { name: 'Revoke this approval?' });
+      await dialog.getByText('cargo publish --dry-run').waitFor();
+      await page.keyboard.press('Escape');
+      await dialog.waitFor({ state: 'hidden' });
+      assert.equal(fixture.posts.length, 0);
+      await button.press('Enter');
+      await dialog.getByRole('button', { name: 'Revoke' }).press('Enter');
+      await approvals.waitFor({ state: 'hidden' });
+      await page.getByText('The approval is revoked.').waitFor({ state: 'attached' });
+      assert.deepEqual(fixture.posts, [{ path: `approvals/${'a'.repeat(64)}/revoke`, body: {} }]);
+    });
+  },
+
+  async 'an approval that was revoked elsewhere says so, and leaves the list'(browser) {
+    await withPage(browser, { hash: '#/policy/least', expectErrors: true }, async (page, fixture) => {
+      const approvals = page.getByRole('region', { name: 'Approvals not used in 30 days' });
+      await approvals.getByRole('button', { name: /^Revoke / }).click();
+      const dialog = page.getByRole('dialog', { name: 'Revoke this approval?' });
+      fixture.revoked.add('b'.repeat(64));
+      await dialog.getByRole('button', { name: 'Revoke' }).click();
+      await dialog.getByRole('alert').getByText('it may have been revoked already').waitFor();
+      await approvals.waitFor({ state: 'hidden' });
+      await dialog.getByRole('button', { name: 'Back' }).click();
+      await dialog.waitFor({ state: 'hidden' });
     });
   },
 

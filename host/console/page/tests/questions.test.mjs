@@ -153,6 +153,42 @@ export const tests = {
     });
   },
 
+  async 'several questions show what they change, and one whose difference changes stays'(browser) {
+    await withPage(browser, { hash: '#/questions', fixture: { questions: ['edit', 'exec', 'plugin'] }, expectErrors: true }, async (page, fixture) => {
+      const [[id, question], [exec]] = fixture.questions;
+      for (const tool of ['edit_file', 'exec', 'deploy']) await page.getByRole('checkbox', { name: `Select the question about ${tool}` }).check();
+      await page.getByRole('button', { name: 'Yes, once…' }).click();
+      const dialog = page.getByRole('dialog', { name: 'Yes to 3 questions, once?' });
+      const [edited, commands, plugin] = await dialog.getByRole('list', { name: 'Selected questions' }).locator('> li').all();
+      await edited.getByLabel(/added line/).waitFor();
+      assert.equal(await edited.getByRole('group', { name: /^Changes of/ }).count(), 0);
+      await edited.getByText('src/server/router.rs', { exact: true }).click();
+      await edited.getByText('Duration::from_secs(60)').first().waitFor();
+      await commands.getByRole('group', { name: 'Command 2' }).getByText('rm -rf target/old').waitFor();
+      await plugin.getByRole('group', { name: 'Exact arguments' }).waitFor();
+      // The file changes, and the page has the new difference: the dialog shows the old one.
+      const lines = [...question.preview.diff[0].lines, { type: 'add', text: 'let evil = true;' }];
+      const preview = { diff: [{ ...question.preview.diff[0], lines }] };
+      const changed = { ...question, preview: { ...preview, digest: digestOf(preview) } };
+      fixture.questions.set(id, changed);
+      fixture.send('question', changed);
+      await page.locator('.card').getByText('let evil = true;').waitFor({ state: 'attached' });
+      await dialog.getByRole('button', { name: 'Allow 3 calls' }).click();
+      await page.getByRole('alert').getByText('this answer did not count. a file has changed').waitFor();
+      assert.deepEqual([...fixture.questions.keys()], [id]);
+      const sent = (of) => answers(fixture).filter(({ path }) => path.includes(of)).map(({ body }) => body.preview);
+      assert.deepEqual([sent(id), sent(exec)], [[question.preview.digest], [undefined]]);
+      // It is still selected, and is answered with the difference that is shown now.
+      await page.getByRole('button', { name: 'Yes, once…' }).click();
+      const again = page.getByRole('dialog', { name: 'Yes to 1 question, once?' });
+      await again.getByText('src/server/router.rs', { exact: true }).click();
+      await again.getByText('let evil = true;').waitFor();
+      await again.getByRole('button', { name: 'Allow 1 call' }).click();
+      await eventually(() => assert.deepEqual(sent(id), [question.preview.digest, changed.preview.digest]));
+      await eventually(() => assert.equal(fixture.questions.size, 0));
+    });
+  },
+
   async 'a key that was meant for the card before does not answer the next one'(browser) {
     await withPage(browser, { hash: '#/questions', fixture: { questions: ['edit', 'exec'] } }, async (page, fixture) => {
       await page.waitForTimeout(GUARD_MS);

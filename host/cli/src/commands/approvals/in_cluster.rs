@@ -9,14 +9,14 @@ use mimir_core::ToolError;
 use mimir_core::approval::{Fingerprint, StoredApproval};
 use mimir_core::audit::AuditEvent;
 use mimir_core::grants::{Grant, SkillPin};
-use mimir_core::shared_state::SharedStateHandle;
+use mimir_core::shared_state::{SharedStateHandle, StateArea};
 
 use crate::args::ClusterScope;
 use crate::commands::cluster_record::record_in_cluster;
 use crate::exit::CommandResult;
 use crate::output::approvals::ListedSession;
 use crate::tools::is_file;
-use mimir::cluster::{self, state_error, workspace_name};
+use mimir::cluster::{self, cluster_error, state_error, workspace_name};
 use mimir::process_identity::user_name;
 use mimir::setup::HostSetup;
 use mimir::shared_approvals::{SharedApprovals, SharedGrant, SharedSkillPin};
@@ -50,6 +50,8 @@ impl ClusterApprovals {
         &self,
         max_age: SignedDuration,
     ) -> Result<(Vec<StoredApproval>, Vec<ListedSession>), ToolError> {
+        let exists = self.connection.require_area(StateArea::Approvals).await;
+        exists.map_err(cluster_error)?;
         let stored = self.approvals.approvals(max_age).await;
         let stored = stored.map_err(|error| state_error(&error))?;
         let sessions = self.approvals.session_approvals().await;
@@ -58,22 +60,9 @@ impl ClusterApprovals {
         Ok((stored, sessions.collect()))
     }
 
-    /// Revokes the approvals with these id prefixes, or all if `ids` is empty. Returns the number of removed entries.
+    /// Revokes approvals, see [`revoke_shared`].
     pub async fn revoke(&self, ids: &[String]) -> Result<usize, ToolError> {
-        let (stored, sessions) = self.list(SignedDuration::MAX).await?;
-        let sessions = sessions.into_iter().map(|listed| listed.approval);
-        let known: BTreeSet<Fingerprint> = stored
-            .into_iter()
-            .chain(sessions)
-            .map(|approval| approval.id)
-            .collect();
-        super::check_prefixes(&known.iter().map(Fingerprint::as_str).collect(), ids)?;
-        let mut removed = 0;
-        for id in known.iter().filter(|id| super::is_named(id.as_str(), ids)) {
-            let revoked = self.approvals.revoke(id).await;
-            removed += revoked.map_err(|error| state_error(&error))?;
-        }
-        Ok(removed)
+        revoke_shared(&self.approvals, ids).await
     }
 
     /// Returns the location of a plugin with a grant in the cluster, by its file name.
@@ -112,4 +101,25 @@ impl ClusterApprovals {
     pub async fn record(&self, event: &AuditEvent) {
         record_in_cluster(&self.connection, event).await;
     }
+}
+
+/// Revokes the approvals of a workspace in a cluster with these id prefixes, or all if `ids` is empty. Returns the number of
+/// removed entries.
+pub async fn revoke_shared(
+    approvals: &SharedApprovals,
+    ids: &[String],
+) -> Result<usize, ToolError> {
+    let stored = approvals.approvals(SignedDuration::MAX).await;
+    let stored = stored.map_err(|error| state_error(&error))?.into_iter();
+    let sessions = approvals.session_approvals().await;
+    let sessions = sessions.map_err(|error| state_error(&error))?.into_iter();
+    let sessions = sessions.map(|listed| listed.approval);
+    let known: BTreeSet<Fingerprint> = stored.chain(sessions).map(|approval| approval.id).collect();
+    super::check_prefixes(&known.iter().map(Fingerprint::as_str).collect(), ids)?;
+    let mut removed = 0;
+    for id in known.iter().filter(|id| super::is_named(id.as_str(), ids)) {
+        let revoked = approvals.revoke(id).await;
+        removed += revoked.map_err(|error| state_error(&error))?;
+    }
+    Ok(removed)
 }

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use mimir_cluster::{ClusterConnection, NatsState};
 use mimir_core::ToolError;
 use mimir_core::audit::{AuditEvent, EventKind};
+use mimir_core::shared_state::StateArea;
 use mimir_core::text::{prefix, visible};
 use serde_json::json;
 
@@ -15,7 +16,7 @@ use crate::commands::cluster_record::record_in_cluster;
 use crate::exit::{CommandResult, ExitReason};
 use crate::output::{approvals, note};
 use crate::terminal;
-use mimir::cluster::{self, state_error};
+use mimir::cluster::{self, cluster_error, state_error};
 use mimir::process_identity::{machine_name, user_name};
 use mimir::setup::HostSetup;
 use mimir::shared_questions::{GivenAnswer, QuestionStore};
@@ -39,6 +40,8 @@ impl QuestionSource {
     async fn find(globals: &GlobalOptions, scope: &ClusterScope) -> CommandResult<Self> {
         if let Some(options) = scope.cluster.connection()? {
             let connection = cluster::connect(options).await?;
+            let exists = connection.require_area(StateArea::Questions).await;
+            exists.map_err(cluster_error)?;
             return Ok(Self {
                 store: QuestionStore::new(Arc::new(NatsState::new(connection.clone()))),
                 origin: QuestionOrigin::Cluster(connection),

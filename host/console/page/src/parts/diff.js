@@ -14,29 +14,34 @@ const SIGN = { add: '+', remove: '−', context: ' ', hunk: ' ' };
 const KIND = { added: 'new file', removed: 'deleted', changed: 'changed' };
 const KIND_TONE = { added: 'good', removed: 'bad', changed: 'accent' };
 
-/** @param {{ files: { path: string, kind: string, lines: { type: string, text: string }[], truncated?: boolean }[] }} props */
-export function Diff({ files }) {
+/**
+ * @param {{ files: { path: string, kind: string, lines: { type: string, text: string }[], truncated?: boolean }[], folded?: boolean }} props
+ *   With `folded`, each file is one line that opens.
+ */
+export function Diff({ files, folded = false }) {
   if (!files?.length) return html`<p class="faint">No file changes.</p>`;
-  return html`<div class="diff">${files.map((file, index) => html`<${FileDiff} key=${`${index} ${file.path}`} file=${file} />`)}</div>`;
+  return html`<div class="diff">${files.map((file, index) => html`<${FileDiff} key=${`${index} ${file.path}`} file=${file} folded=${folded} />`)}</div>`;
 }
 
-function FileDiff({ file }) {
+function FileDiff({ file, folded }) {
   const lines = file.lines ?? [];
   const [isOpen, setOpen] = useState(false);
+  const [isShown, setShown] = useState(!folded);
   const number = (type) => lines.filter((line) => line.type === type).length;
   const { added = number('add'), removed = number('remove') } = file;
   const isLong = lines.length > COLLAPSED;
   const shown = isLong && !isOpen ? lines.slice(0, COLLAPSED) : lines;
   const label = `Changes of ${visible(file.path).slice(0, 200)}`;
-  return html`
-    <section class="file" aria-label=${label}>
-      <div class="file-head">
-        <${Name} text=${file.path} max=${200} strong />
-        <span class=${`tag ${KIND_TONE[file.kind] ?? ''}`}>${KIND[file.kind] ?? 'changed'}</span>
-        <span class="spacer"></span>
-        <span class="good-text" aria-label=${plural(added, 'added line')}>+${added}</span>
-        <span class="bad-text" aria-label=${plural(removed, 'removed line')}>−${removed}</span>
-      </div>
+  const head = html`
+    <${Name} text=${file.path} max=${200} strong />
+    <span class=${`tag ${KIND_TONE[file.kind] ?? ''}`}>${KIND[file.kind] ?? 'changed'}</span>
+    <span class="spacer"></span>
+    <span class="good-text" aria-label=${plural(added, 'added line')}>+${added}</span>
+    <span class="bad-text" aria-label=${plural(removed, 'removed line')}>−${removed}</span>
+  `;
+  const body =
+    isShown &&
+    html`
       ${lines.length > 0 && (shown.length > VIEW
         ? html`<${LineView} lines=${shown.map(({ type, text }) => ({ type, text: `${SIGN[type] ?? ' '} ${text ?? ''}` }))} label=${label} />`
         : html`
@@ -56,6 +61,7 @@ function FileDiff({ file }) {
       </button>`}
       ${file.unknown && html`<p class="faint small"><${Name} text=${file.unknown} max=${200} /></p>`}
       ${file.truncated && html`<p class="faint small">More lines follow; the server has cut this diff.</p>`}
-    </section>
-  `;
+    `;
+  if (folded) return html`<details class="file" onToggle=${(event) => setShown(event.currentTarget.open)}><summary class="file-head">${head}</summary>${body}</details>`;
+  return html`<section class="file" aria-label=${label}><div class="file-head">${head}</div>${body}</section>`;
 }

@@ -70,19 +70,7 @@ export function QuestionCard({ question, onDone, canAnswer, position, onStep, ag
           ${preview.diff?.length > 0 && html`<${Diff} files=${preview.diff} />`}
           ${preview.note && html`<p class="faint">${preview.note}</p>`}
         </section>`}
-        ${commands.length > 0 &&
-        html`
-          <section>
-            <h3>${commands.length > 1 ? `Commands, one by one` : 'Command'}</h3>
-            <ol class="commands">
-              ${commands.map(
-                ({ text, verdict, reason }, index) => html`
-                  <li key=${index}><${Decision} decision=${verdict} /><div class="grow"><${Framed} text=${text} label=${`Command ${index + 1}`} /><div class="small faint">${reason && html`<${Name} text=${reason} max=${300} />`}</div></div></li>
-                `,
-              )}
-            </ol>
-          </section>
-        `}
+        ${commands.length > 0 && html`<section><h3>${commands.length > 1 ? 'Commands, one by one' : 'Command'}</h3><${Commands} commands=${commands} /></section>`}
         ${(hosts.length > 0 || secrets.length > 0) &&
         html`<div class="pair">
           ${hosts.length > 0 && html`<section><h3>Hosts in the arguments</h3><${Names} texts=${hosts} /></section>`}
@@ -121,6 +109,19 @@ export function QuestionCard({ question, onDone, canAnswer, position, onStep, ag
           : html`<p class="message">Your role can see questions, but not answer them.</p>`}
       </div>
     </article>
+  `;
+}
+
+/** The commands of a call, each with its decision. */
+export function Commands({ commands }) {
+  return html`
+    <ol class="commands">
+      ${commands.map(
+        ({ text, verdict, reason }, index) => html`
+          <li key=${index}><${Decision} decision=${verdict} /><div class="grow"><${Framed} text=${text} label=${`Command ${index + 1}`} /><div class="small faint">${reason && html`<${Name} text=${reason} max=${300} />`}</div></div></li>
+        `,
+      )}
+    </ol>
   `;
 }
 

@@ -28,6 +28,7 @@ export function QuestionsScreen() {
   const { parts } = useStore(route);
   const { shown, button } = useCut(open, SHOWN_MAX, 'question');
   const [marked, setMarked] = useState(() => new Set());
+  const [faults, setFaults] = useState([]);
   const [stopping, setStopping] = useState(null);
   // A card that has ended stays until the person moves on: no other card may slip under their finger.
   const last = useRef(null);
@@ -54,6 +55,7 @@ export function QuestionsScreen() {
     const changed = new Set(marked);
     if (!changed.delete(id)) changed.add(id);
     setMarked(changed);
+    setFaults([]);
   };
   const now = useSeconds();
   const canAnswer = mayAnswer(state);
@@ -80,7 +82,7 @@ export function QuestionsScreen() {
             )}
             ${button && html`<li class="footnote">${button}</li>`}
           </ul>
-          ${chosen.length > 1 && html`<${AnswerSeveral} chosen=${chosen} onDone=${() => setMarked(new Set())} />`}
+          ${(chosen.length > 1 || faults.length > 0) && html`<${AnswerSeveral} chosen=${chosen} faults=${faults} onFaults=${setFaults} onDone=${() => setMarked(new Set())} />`}
         </section>
       `}
       <section class="card-pane" aria-label="Question">${body}</section>
