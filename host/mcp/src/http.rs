@@ -39,6 +39,7 @@ mod request_body;
 mod request_guard;
 mod session_manager;
 mod session_table;
+mod shutdown;
 mod status_endpoint;
 
 pub use browser_identity::{BrowserIdentity, IdentifiedPerson, StartedIdentity};
@@ -61,6 +62,8 @@ use request_body::{BodyError, BodyFailure, TrackedBody};
 use request_guard::{HttpRefusal, RequestGuard};
 use session_manager::{BoundedSessionManager, RequestScope};
 pub(crate) use session_table::SessionLease;
+pub(crate) use shutdown::OpenRequest;
+use shutdown::OpenRequests;
 
 /// Response to a client.
 type BoxedResponse = Response<BoxBody<Bytes, Infallible>>;
@@ -116,6 +119,7 @@ struct HttpServiceState {
     readiness: Readiness,
     replicas: Option<Arc<ReplicaSet>>,
     sessions: Arc<BoundedSessionManager>,
+    open_requests: OpenRequests,
     inner: StreamableHttpService<ClientSession, BoundedSessionManager>,
     /// Closes the sessions.
     close: Box<dyn Fn() + Send + Sync>,
@@ -182,6 +186,7 @@ impl ToolServer {
             replicas: options.replicas,
             inner: StreamableHttpService::new(factory, Arc::clone(&sessions), config),
             sessions,
+            open_requests: OpenRequests::default(),
             close: Box::new(move || cancellation.cancel()),
         }));
         service.receive_forwarded();
@@ -217,20 +222,6 @@ impl HttpService {
             && servers.is_some_and(|servers| servers.takes_logins())
     }
 
-    /// Ends all sessions and their calls, and waits until each call is in the audit log, for at most the given time.
-    pub async fn close(&self, at_most: Duration) {
-        self.begin_drain();
-        (self.0.close)();
-        self.0.server.stop();
-        self.0.server.wait_until_idle(at_most).await;
-    }
-
-    /// Makes `/readyz` report that this server is about to end, so that no further clients are sent to it. Requests are
-    /// still answered.
-    pub fn begin_drain(&self) {
-        self.0.readiness.begin_drain();
-    }
-
     async fn handle<B>(&self, request: Request<B>) -> BoxedResponse
     where
         B: Body + Send + 'static,
@@ -249,7 +240,7 @@ impl HttpService {
     }
 
     /// Answers a request that passed the host and origin checks.
-    async fn handle_allowed<B>(&self, request: Request<B>) -> BoxedResponse
+    async fn handle_allowed<B>(&self, mut request: Request<B>) -> BoxedResponse
     where
         B: Body + Send + 'static,
         B::Error: Into<BodyError>,
@@ -303,6 +294,13 @@ impl HttpService {
                     StatusCode::OK,
                     &shared.server.metrics(sessions, &extra_metrics),
                 )
+            }
+            (ENDPOINT, &Method::POST) => {
+                let Some(open) = shared.open_requests.begin() else {
+                    return refusal_response(HttpRefusal::Ending);
+                };
+                request.extensions_mut().insert(open.request());
+                open.hold_until_sent(self.handle_mcp(request, principal, expires).await)
             }
             (ENDPOINT, _) => self.handle_mcp(request, principal, expires).await,
             _ => text_response(
@@ -394,7 +392,7 @@ impl HttpService {
             return refusal_parts(HttpRefusal::NoSession);
         };
         let ForwardedRequest {
-            request,
+            mut request,
             principal,
             only_if_held,
         } = forwarded;
@@ -417,7 +415,16 @@ impl HttpService {
             session,
             handshake: None,
         };
-        ResponseParts::new(self.handle_here(request, context).await)
+        let Some(open) = self.0.open_requests.begin() else {
+            return refusal_parts(HttpRefusal::Ending);
+        };
+        if request.method() == Method::GET {
+            // A stream of notifications.
+            open.request().stop_counting();
+        }
+        request.extensions_mut().insert(open.request());
+        let response = self.handle_here(request, context).await;
+        ResponseParts::new(open.hold_until_sent(response))
     }
 
     /// Handles an MCP request that this replica answers.
@@ -482,6 +489,12 @@ impl HttpService {
         }
         if let Some(response) = failure_response(&failure) {
             return response;
+        }
+        if response.status() == StatusCode::INTERNAL_SERVER_ERROR
+            && shared.open_requests.are_closed()
+        {
+            // The end of the sessions has cut the request off.
+            return refusal_response(HttpRefusal::Ending);
         }
         let response = match &session {
             Some(_) if response.status() == StatusCode::INTERNAL_SERVER_ERROR => {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mimir_core::approval::ApproverChain;
 use mimir_core::pipeline::PipelineSnapshot;
@@ -182,6 +182,11 @@ impl ToolServer {
     /// Stops all calls, which the audit log records as stopped.
     pub(crate) fn stop(&self) {
         self.0.close_signal.close();
+        self.0.pending_calls.stop_all();
+        let roles = self.0.roles.lock();
+        roles
+            .values()
+            .for_each(|view| view.0.pending_calls.stop_all());
     }
 
     /// Returns the number of calls in progress.
@@ -195,10 +200,30 @@ impl ToolServer {
     }
 
     /// Waits until no call is in progress and each is in the audit log, for at most the given time.
-    pub async fn wait_until_idle(&self, at_most: Duration) {
+    pub(crate) async fn wait_until_idle(&self, at_most: Duration) {
+        let _ = tokio::time::timeout(at_most, self.wait_for_calls()).await;
+    }
+
+    /// Waits until no call is in progress and each is in the audit log.
+    pub(crate) async fn wait_for_calls(&self) {
         let mut active_calls = self.0.active_calls.subscribe();
-        let idle = active_calls.wait_for(|calls| *calls == 0);
-        let _ = tokio::time::timeout(at_most, idle).await;
+        // `self` owns the sender, so waiting cannot fail.
+        let _ = active_calls.wait_for(|calls| *calls == 0).await;
+    }
+
+    /// Waits until clients had the time to ask for the results of tasks that have just ended.
+    pub(crate) async fn wait_for_task_requests(&self) {
+        let is_ahead = |until: &Instant| *until > Instant::now();
+        while let Some(until) = self.expects_task_requests_until().filter(is_ahead) {
+            tokio::time::sleep_until(until.into()).await;
+        }
+    }
+
+    fn expects_task_requests_until(&self) -> Option<Instant> {
+        let roles = self.0.roles.lock();
+        let roles = roles.values().map(|view| &view.0.tasks);
+        let tables = roles.chain([&self.0.tasks]);
+        tables.filter_map(TaskTable::expects_requests_until).max()
     }
 
     /// Returns the current tool catalogue.

@@ -2,6 +2,7 @@
 //! tested with the listener of the binary.
 
 mod sessions;
+mod shutdown;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -47,7 +47,7 @@ pub struct ReplicaArgs {
     /// Accept workers whose workspaces have the same name and different content
     #[arg(long, requires = "pool")]
     pub workspace_any_content: bool,
-    /// Seconds that running calls of a cluster have to end after SIGTERM
+    /// Seconds that running requests have to end after SIGTERM, with --http
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub drain_timeout: Duration,
 }

@@ -9,8 +9,8 @@ use mimir_cluster::ClusterConnection;
 use mimir_core::audit::{AuditEvent, EventKind};
 use mimir_core::{Pipeline, ToolError, ToolErrorCode};
 use mimir_mcp::{
-    ApprovalOptions, HttpOptions, IdentityOptions, LoginRecorder, SkillSource, ToolServer,
-    UserLoginOutcome,
+    ApprovalOptions, HttpOptions, HttpService, IdentityOptions, LoginRecorder, SkillSource,
+    ToolServer, UserLoginOutcome,
 };
 use mimir_wasm::SystemClock;
 use parking_lot::Mutex;
@@ -225,14 +225,10 @@ async fn http(
             console.close();
         }
         if let Some(replica) = &replica {
-            // Other servers take over, so that running calls may end.
-            http.begin_drain();
+            // Other servers take over.
             replica.begin_drain();
-            tokio::select! {
-                () = server.wait_until_idle(drain_timeout) => {}
-                _ = interrupts.wait() => {}
-            }
         }
+        drain(&http, drain_timeout, &mut interrupts).await;
         http.close(SHUTDOWN_TIMEOUT).await;
         let _ = stopped.send(());
         tokio::time::sleep(SHUTDOWN_TIMEOUT).await;
@@ -244,7 +240,35 @@ async fn http(
         () = ended => {}
     }
     leave(replica.as_ref()).await;
+    note("the server has ended");
     Ok(exit.into_inner())
+}
+
+/// Waits until the running requests are answered, for at most the given time or until the next signal.
+async fn drain(http: &HttpService, at_most: Duration, interrupts: &mut InterruptListener) {
+    http.begin_drain();
+    let requests = |count| match count {
+        1 => "1 request".to_owned(),
+        count => format!("{count} requests"),
+    };
+    match http.unanswered() {
+        0 => {}
+        count => note(format_args!(
+            "the server is about to end: it waits up to {} s for {}; another signal ends it at once",
+            at_most.as_secs(),
+            requests(count)
+        )),
+    }
+    let answered = tokio::select! {
+        answered = http.drain(at_most) => answered,
+        _ = interrupts.wait() => false,
+    };
+    if !answered {
+        note(format_args!(
+            "{} did not end: the answer is UNAVAILABLE",
+            requests(http.unanswered())
+        ));
+    }
 }
 
 /// Leaves the cluster, if the server has joined one.

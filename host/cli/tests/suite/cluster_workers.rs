@@ -18,6 +18,8 @@ mod agent_stops;
 #[cfg(target_os = "linux")]
 mod console;
 mod published_tools;
+#[cfg(target_os = "linux")]
+mod server_end;
 mod settings;
 mod tasks;
 

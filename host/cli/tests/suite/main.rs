@@ -40,6 +40,7 @@ mod console;
 mod console_login;
 mod console_questions;
 mod console_rules;
+mod console_servers;
 // Commands in containers, as configured.
 mod containers;
 // Location of stored conversations, and the taint stored with them.
@@ -122,6 +123,7 @@ mod scripts_new;
 mod second_forms;
 // `mimir serve`: the binary as an agent starts it.
 mod serve;
+mod serve_drain;
 // `mimir serve --http`: access control, both protocol generations, and shutdown.
 mod serve_http;
 mod serve_roles;

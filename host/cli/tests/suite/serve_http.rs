@@ -18,6 +18,9 @@ pub struct Serving {
     /// Its stderr before it listened.
     pub said: String,
     console: Option<String>,
+    /// Collects its later output.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "Windows has no SIGTERM"))]
+    stderr: Option<std::thread::JoinHandle<String>>,
 }
 
 impl Serving {
@@ -44,14 +47,34 @@ impl Serving {
             let link = line.split_once("the console is at ");
             console = link.and_then(|(_, rest)| Some(rest.split(';').next()?.trim().to_owned()));
         }
-        // Its later output is discarded.
-        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+        let stderr = std::thread::spawn(move || {
+            let mut later = Vec::new();
+            let _ = stderr.read_to_end(&mut later);
+            String::from_utf8_lossy(&later).into_owned()
+        });
         Self {
             child,
             address,
             said,
             console,
+            stderr: Some(stderr),
         }
+    }
+
+    /// Sends SIGTERM.
+    #[cfg(unix)]
+    pub fn terminate(&self) {
+        let pid = self.child.id().to_string();
+        let mut kill = std::process::Command::new("kill");
+        assert!(kill.args(["-TERM", &pid]).status().unwrap().success());
+    }
+
+    /// Waits until the process has ended. Returns its exit code and its output since it listened.
+    #[cfg(unix)]
+    pub fn wait(&mut self) -> (Option<i32>, String) {
+        let code = self.child.wait().unwrap().code();
+        let stderr = self.stderr.take().unwrap();
+        (code, stderr.join().unwrap())
     }
 
     /// Returns the one-time link of its console.
@@ -403,7 +426,7 @@ fn serve_http_answers_bad_requests_and_keeps_running() {
 #[test]
 fn serve_http_records_pending_calls_on_sigterm() {
     let home = workspace();
-    let mut serving = Serving::start(home.path(), &[]);
+    let mut serving = Serving::start(home.path(), &["--drain-timeout", "0"]);
     let session = serving.hello(json!({"elicitation": {}}));
     let of = [("mcp-session-id", session.as_str())];
     let delete = json!({"name": "delete_file", "arguments": {"path": "notes.md"}});
@@ -411,15 +434,9 @@ fn serve_http_records_pending_calls_on_sigterm() {
     let stream = serving.send("POST", "/mcp", &[&PROTOCOL[..], &of].concat(), &call);
     let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
     assert!(lines.any(|line| line.contains("elicitation/create")));
-    let pid = serving.child.id().to_string();
-    assert!(
-        std::process::Command::new("kill")
-            .args(["-TERM", &pid])
-            .status()
-            .unwrap()
-            .success()
-    );
-    assert_eq!(serving.child.wait().unwrap().code(), Some(0));
+    serving.terminate();
+    assert!(lines.any(|line| line.contains("UNAVAILABLE")));
+    assert_eq!(serving.wait().0, Some(0));
     let (_, shown, _) = run(home.path(), &["audit", "show", "--json"]);
     assert!(shown.contains("CANCELLED"), "{shown}");
     assert_eq!(run(home.path(), &["audit", "verify"]).0, 0);

@@ -73,6 +73,11 @@ impl PendingCalls {
         calls.remove(name).map(|(_, pending)| pending)
     }
 
+    /// Stops all calls.
+    pub(crate) fn stop_all(&self) {
+        self.0.lock().clear();
+    }
+
     /// Stops all calls of an owner that has disconnected.
     pub(crate) fn stop_calls_of(&self, owner: &str) {
         self.0

@@ -40,6 +40,8 @@ pub(super) enum HttpRefusal {
     NoState,
     /// The session of another replica cannot be continued here now.
     NotContinued,
+    /// The server is about to end.
+    Ending,
 }
 
 impl HttpRefusal {
@@ -53,7 +55,8 @@ impl HttpRefusal {
             HttpRefusal::Busy
             | HttpRefusal::Full
             | HttpRefusal::NoState
-            | HttpRefusal::NotContinued => StatusCode::SERVICE_UNAVAILABLE,
+            | HttpRefusal::NotContinued
+            | HttpRefusal::Ending => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
@@ -78,6 +81,7 @@ impl HttpRefusal {
             HttpRefusal::NotContinued => {
                 "this server cannot continue the session at the moment: send the request again\n"
             }
+            HttpRefusal::Ending => "this server is about to end: send the request again\n",
             HttpRefusal::Full => {
                 "too many sessions, and none of them is idle: end an unused session (DELETE /mcp with its mcp-session-id), or try again later\n"
             }
@@ -91,7 +95,8 @@ impl HttpRefusal {
             HttpRefusal::Busy
             | HttpRefusal::Full
             | HttpRefusal::NoState
-            | HttpRefusal::NotContinued => Some((RETRY_AFTER, "1")),
+            | HttpRefusal::NotContinued
+            | HttpRefusal::Ending => Some((RETRY_AFTER, "1")),
             HttpRefusal::Host
             | HttpRefusal::Hosts
             | HttpRefusal::Origin

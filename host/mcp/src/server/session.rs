@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::elicitation::AnswerScope;
-use crate::http::{PipelineSessionId, Principal, SessionLease};
+use crate::http::{OpenRequest, PipelineSessionId, Principal, SessionLease};
 use crate::logs::MinLogLevel;
 
 use super::ToolServer;
@@ -129,6 +129,14 @@ impl ClientSession {
         match lease {
             Some(lease) => lease.session_closed().await,
             None => std::future::pending().await,
+        }
+    }
+
+    /// Lets the server end without the response to a request.
+    pub(super) fn expect_no_response(request: &RequestContext<RoleServer>) {
+        let open = parts(request).and_then(|parts| parts.extensions.get::<Arc<OpenRequest>>());
+        if let Some(open) = open {
+            open.stop_counting();
         }
     }
 

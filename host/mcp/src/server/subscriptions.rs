@@ -142,6 +142,7 @@ impl ClientSession {
         &self,
         subscription: &SubscriptionContext,
     ) -> Result<(), ErrorData> {
+        Self::expect_no_response(subscription.request_context());
         let mut changes = self.server.changes();
         let mut known = *changes.borrow_and_update();
         let mut watched = WatchedResources::default();

@@ -214,6 +214,15 @@ impl TaskTable {
         }
     }
 
+    /// Returns the time until which clients are expected to ask for the results of the tasks.
+    pub(super) fn expects_requests_until(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let tasks = self.0.lock();
+        let ended = tasks.values().map(|task| task.state.lock().ended);
+        let last = ended.map(|ended| ended.unwrap_or(now)).max()?;
+        Some(last + 2 * Duration::from_millis(POLL_INTERVAL_MS))
+    }
+
     /// Stores a task under a new name. Returns `None` if too many tasks exist, or if there is no name.
     fn insert(&self, name: Option<String>, key: PendingCallKey) -> Option<Arc<StoredTask>> {
         let mut tasks = self.0.lock();

@@ -49,6 +49,8 @@ enum CallStep {
     /// The call takes longer than a request is to take.
     Slow(CallTask),
     Stopped,
+    /// The server ends before the call.
+    ServerEnds,
     Broken,
 }
 
@@ -62,7 +64,7 @@ pub(super) enum RequestOutcome {
     Task(Box<CreateTaskResult>),
     /// The request was cancelled, so the client expects no response.
     Stopped,
-    /// The server that held the call has ended.
+    /// The server that held the call has ended, or ends.
     Lost(Box<ToolError>),
 }
 
@@ -182,7 +184,7 @@ impl ClientSession {
                     let made = tokio::select! {
                         biased;
                         made = self.make_task(running) => made,
-                        () = context.ct.cancelled() => return Ok(self.stopped(tool)),
+                        () = context.ct.cancelled() => return Ok(self.stopped(tool, context)),
                     };
                     match made {
                         Ok(created) => return Ok(RequestOutcome::Task(Box::new(created))),
@@ -205,7 +207,8 @@ impl ClientSession {
                     };
                     self.suspend_call(pending, None)
                 }
-                CallStep::Stopped => return Ok(self.stopped(tool)),
+                CallStep::Stopped => return Ok(self.stopped(tool, context)),
+                CallStep::ServerEnds => return Ok(self.lost(tool)),
                 CallStep::Broken => {
                     return Err(ErrorData::internal_error(
                         "the call failed unexpectedly",
@@ -216,14 +219,19 @@ impl ClientSession {
         }
     }
 
-    /// Counts a stopped call.
-    fn stopped(&self, tool: &str) -> RequestOutcome {
-        let shared = &self.server.0;
-        let snapshot = shared.pipeline.snapshot();
-        let registered = snapshot.registry.get(tool);
-        let registered = registered.map(|registered| registered.name().as_str());
-        shared.metrics.count_stopped(registered);
+    /// Counts a call that was stopped for its client.
+    fn stopped(&self, tool: &str, context: &RequestContext<RoleServer>) -> RequestOutcome {
+        self.server.count_stopped(tool);
+        Self::expect_no_response(context);
         RequestOutcome::Stopped
+    }
+
+    /// Counts a call that is stopped because the server ends.
+    fn lost(&self, tool: &str) -> RequestOutcome {
+        self.server.count_stopped(tool);
+        let message = "the server was stopped while it ran the call, so the call may have taken effect: check before you repeat it";
+        let error = ToolError::unavailable(message).with_details(json!({"mayHaveRun": true}));
+        RequestOutcome::Lost(Box::new(error))
     }
 
     /// Starts a call for a request with this method.
@@ -302,7 +310,8 @@ impl ClientSession {
             tokio::select! {
                 biased;
                 () = context.ct.cancelled() => break CallStep::Stopped,
-                () = self.closed() => break CallStep::Stopped,
+                () = self.close_signal().closed() => break CallStep::Stopped,
+                () = self.server.0.close_signal.closed() => break CallStep::ServerEnds,
                 () = Self::http_session_closed(context) => break CallStep::Stopped,
                 outcome = task.outcome() => break outcome.map_or(CallStep::Broken, |outcome| CallStep::Done(Box::new(outcome))),
                 () = &mut send_updates, if sends_updates => sends_updates = false,
@@ -355,6 +364,14 @@ impl ClientSession {
 }
 
 impl ToolServer {
+    fn count_stopped(&self, tool: &str) {
+        let shared = &self.0;
+        let snapshot = shared.pipeline.snapshot();
+        let registered = snapshot.registry.get(tool);
+        let registered = registered.map(|registered| registered.name().as_str());
+        shared.metrics.count_stopped(registered);
+    }
+
     /// Counts the outcome of a call. Returns the error of a denial, with remedies, after it was reported to the user.
     pub(super) fn record_outcome<'a>(
         &self,
