@@ -53,6 +53,7 @@ async fn console_refuses_changes_by_other_pages() {
     let (base, cookie) = console.log_in().await;
     let good = with_cookie(console.local, &cookie);
     let path = format!("{base}api/stop");
+    let revoke = format!("{base}api/approvals/a1/revoke");
     let form = "application/x-www-form-urlencoded";
     for (name, value, status) in [
         ("Origin", None, 403),
@@ -68,8 +69,10 @@ async fn console_refuses_changes_by_other_pages() {
         ("Content-Type", None, 415),
     ] {
         let headers = replaced(&good, name, value);
-        let reply = request(console.local, "POST", &path, &headers, "{}").await;
-        assert_eq!(reply.status, status, "{name}: {value:?}: {}", reply.body);
+        for path in [&path, &revoke] {
+            let reply = request(console.local, "POST", path, &headers, "{}").await;
+            assert_eq!(reply.status, status, "{name}: {value:?}: {}", reply.body);
+        }
     }
     // A form of another site, as a browser sends it.
     let headers = [
