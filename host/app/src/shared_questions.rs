@@ -19,6 +19,7 @@ use mimir_core::shared_state::{
 };
 use mimir_core::{BoxFuture, ToolError, ToolErrorCode};
 use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
 use tokio::time::MissedTickBehavior;
 
 use crate::process_identity::process_name;
@@ -189,7 +190,7 @@ impl QuestionStore {
             .await
             .map_err(ToolError::unavailable)?
         {
-            return Err(ToolError::not_found(ENDED));
+            return Err(ToolError::not_found(CALL_ENDED));
         }
         check_offered(&question.card, &given.answer)?;
         question.state = QuestionState::Answered(given);
@@ -264,8 +265,13 @@ impl QuestionWatch {
     }
 }
 
-/// Explains an answer to a question that has ended.
+/// Explains an answer to a question that has ended, and whose entry was removed.
 const ENDED: &str = "the question has ended, so the answer does not count; `mimir approvals pending` shows the open ones";
+
+/// Explains an answer to a question for which no call waits any more: it was cancelled, its time was over, its process
+/// has ended, or another answer covers it.
+const CALL_ENDED: &str = "the question has ended: its call does not wait for an answer any more, so this answer does not count and \
+                          runs nothing; `mimir approvals pending` shows the open ones";
 
 fn key(id: &str) -> StateKey {
     StateKey::new([id])
@@ -289,7 +295,7 @@ fn check_open(question: &SharedQuestion) -> Result<(), ToolError> {
             ),
         )),
         QuestionState::Open if question.is_open(Timestamp::now()) => Ok(()),
-        QuestionState::Open | QuestionState::Expired => Err(ToolError::not_found(ENDED)),
+        QuestionState::Open | QuestionState::Expired => Err(ToolError::not_found(CALL_ENDED)),
     }
 }
 
@@ -411,7 +417,7 @@ impl QuestionBoard {
         Ok(new)
     }
 
-    /// Stores a question.
+    /// Stores a question. It is withdrawn if the caller is dropped meanwhile, even if a store finishes what it has begun.
     async fn open(&self, card: &Card) -> Result<OpenQuestion, SharedStateError> {
         let mirror = self.mirror().await?;
         let asked_at = Timestamp::now();
@@ -433,18 +439,26 @@ impl QuestionBoard {
         let value = serde_json::to_vec(&question).unwrap_or_default();
         let lifetime = self.timeout.saturating_add(KEPT);
         let area = StateArea::Questions;
-        let revision = self
-            .store
-            .state
-            .create(area, &key, value, Some(lifetime))
-            .await?;
-        Ok(OpenQuestion {
-            store: self.store.clone(),
-            question,
-            key,
-            revision,
-            mirror,
-            is_ended: false,
+        let store = self.store.clone();
+        let (sender, stored) = oneshot::channel();
+        tokio::spawn(async move {
+            let created = store.state.create(area, &key, value, Some(lifetime)).await;
+            let open = created.map(|revision| OpenQuestion {
+                store,
+                question,
+                key,
+                revision,
+                mirror,
+                is_ended: false,
+            });
+            // A question that its caller does not receive any more is withdrawn by this drop.
+            drop(sender.send(open));
+        });
+        stored.await.unwrap_or_else(|_| {
+            Err(SharedStateError::Unreachable {
+                location: self.store.state.location(),
+                text: "the process ends".to_owned(),
+            })
         })
     }
 

@@ -368,6 +368,75 @@ async fn question_of_a_cancelled_call_is_withdrawn() {
     assert!(late.unwrap_err().message.contains("the question has ended"));
 }
 
+/// Locks the questions of a store, as a process does that changes them.
+#[cfg(unix)]
+fn lock_questions(folder: &std::path::Path) -> std::fs::File {
+    let path = folder.join(StateArea::Questions.as_str());
+    let lock = std::fs::File::options()
+        .write(true)
+        .open(path.join("revision.lock"));
+    let lock = lock.unwrap();
+    lock.lock().unwrap();
+    lock
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn question_of_a_call_cancelled_while_it_is_stored_is_withdrawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let state: SharedStateHandle = Arc::new(FileSharedState::new(folder.path()));
+    let store = QuestionStore::new(Arc::clone(&state));
+    let storing = Arc::new(tokio::sync::Notify::new());
+    let asker = {
+        let storing = Arc::clone(&storing);
+        // Called right before the question is stored.
+        move || {
+            storing.notify_one();
+            this_process()
+        }
+    };
+    let wait = UnattendedQuestions::Wait;
+    let board = Arc::new(QuestionBoard::new(state, "w", asker, LONG, wait));
+    // The first question, after which there is a lock.
+    let asking = ask(&board, Nobody, "one");
+    storing.notified().await;
+    let first = wait_for_question(&store).await;
+    store
+        .answer(&first.id, given(ApprovalAnswer::Once))
+        .await
+        .unwrap();
+    asking.await.unwrap();
+
+    let lock = lock_questions(folder.path());
+    let asking = ask(&board, Nobody, "two");
+    storing.notified().await;
+    asking.abort();
+    assert!(asking.await.unwrap_err().is_cancelled());
+    drop(lock);
+    let ended = async {
+        loop {
+            let entries = store.state.list(StateArea::Questions, None).await.unwrap();
+            let questions = entries.iter().map(|entry| decode(entry).unwrap());
+            let mut of_call = questions.filter(|question| question.card.tool == "two");
+            if let Some(question) = of_call.find(|question| question.state != QuestionState::Open) {
+                return question;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let ended = tokio::time::timeout(Duration::from_secs(20), ended).await;
+    let question = ended.expect("the question ends with its call");
+    let late = store
+        .answer(&question.id, given(ApprovalAnswer::Once))
+        .await;
+    let message = late.unwrap_err().message;
+    assert!(
+        message.contains("its call does not wait for an answer any more")
+            && message.contains("runs nothing"),
+        "{message}"
+    );
+}
+
 #[tokio::test]
 async fn question_accepts_only_answers_that_its_card_offers() {
     let Questions {
