@@ -16,16 +16,55 @@ use crate::call::SessionSharing;
 /// The answer to one card. `None` if an earlier answer covers the card.
 type PendingAnswer = Arc<OnceCell<Option<ApprovalAnswer>>>;
 
-/// The identity of a card: the session, the call, its caller, the reasons (rule and text), the address of an approver
-/// that needs separate answers, and the id of the call if nothing tells the clients of the session apart.
-type PendingCardKey = (
-    String,
-    Fingerprint,
-    Option<String>,
-    Vec<(String, String)>,
-    Option<usize>,
-    Option<String>,
-);
+/// The identity of a card. Identical cards have one answer.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct PendingCardKey {
+    session: String,
+    fingerprint: Fingerprint,
+    caller: Option<String>,
+    /// Rule and text of each reason.
+    reasons: Vec<(String, String)>,
+    /// The address of an approver that needs separate answers. It lives as long as the card is open, so its address is
+    /// unique.
+    approver: Option<usize>,
+    /// The id of the call, if nothing tells the clients of the session apart.
+    call: Option<String>,
+}
+
+/// The open cards by their identity.
+type OpenCards = Mutex<HashMap<PendingCardKey, PendingAnswer>>;
+
+/// A caller that waits for the answer to an open card. The card is closed when the answer is known, or when its last
+/// caller is dropped.
+struct CardCaller<'a> {
+    cards: &'a OpenCards,
+    key: &'a PendingCardKey,
+    answer: PendingAnswer,
+}
+
+impl<'a> CardCaller<'a> {
+    fn new(cards: &'a OpenCards, key: &'a PendingCardKey) -> Self {
+        let answer = Arc::clone(cards.lock().entry(key.clone()).or_default());
+        Self { cards, key, answer }
+    }
+}
+
+impl Drop for CardCaller<'_> {
+    fn drop(&mut self) {
+        // Callers are counted while the cards are locked, so of two that are dropped at once, one is the last.
+        let mut cards = self.cards.lock();
+        let answer = std::mem::take(&mut self.answer);
+        let is_current = cards
+            .get(self.key)
+            .is_some_and(|current| Arc::ptr_eq(current, &answer));
+        // One is that of the map, and one is `answer`.
+        if is_current && (answer.initialized() || Arc::strong_count(&answer) == 2) {
+            cards.remove(self.key);
+        }
+        // Before the cards are unlocked.
+        drop(answer);
+    }
+}
 
 /// The session and the tool whose cards are shown one after the other.
 type Queue = (String, String);
@@ -33,7 +72,7 @@ type Queue = (String, String);
 /// The open cards of all sessions.
 #[derive(Default)]
 pub(crate) struct ApprovalQueue {
-    open: Mutex<HashMap<PendingCardKey, PendingAnswer>>,
+    open: OpenCards,
     turns: Mutex<HashMap<Queue, Weak<AsyncMutex<()>>>>,
     /// Notified when an answer has been given and stored.
     answered: watch::Sender<()>,
@@ -79,15 +118,14 @@ impl ApprovalQueue {
         let reasons = reasons.map(|reason| (reason.rule.clone(), reason.text.clone()));
         let separate = approver.needs_separate_answers();
         let sharing = card.facts.sharing;
-        let key = (
-            session.to_owned(),
-            card.fingerprint.clone(),
-            card.caller.clone(),
-            reasons.collect(),
-            // The approver lives as long as the card is open, so its address is unique.
-            separate.then(|| std::ptr::from_ref(approver).addr()),
-            (sharing == SessionSharing::AnyClient).then(|| card.facts.call_id.clone()),
-        );
+        let key = PendingCardKey {
+            session: session.to_owned(),
+            fingerprint: card.fingerprint.clone(),
+            caller: card.caller.clone(),
+            reasons: reasons.collect(),
+            approver: separate.then(|| std::ptr::from_ref(approver).addr()),
+            call: (sharing == SessionSharing::AnyClient).then(|| card.facts.call_id.clone()),
+        };
         // An answer for a single call covers no other card.
         let can_be_covered = !separate && card.always.is_some();
         let show = async || match self.sharing.get() {
@@ -95,9 +133,10 @@ impl ApprovalQueue {
             None => approver.ask(card).await,
         };
         loop {
-            let cell = Arc::clone(lock(&self.open).entry(key.clone()).or_default());
+            let caller = CardCaller::new(&self.open, &key);
             let (mut is_asker, mut turn) = (false, None);
-            let answer = cell
+            let answer = caller
+                .answer
                 .get_or_init(|| async {
                     is_asker = true;
                     if can_be_covered && !sharing.is_one_client() {
@@ -117,14 +156,7 @@ impl ApprovalQueue {
                 })
                 .await
                 .clone();
-            let mut open = lock(&self.open);
-            if open
-                .get(&key)
-                .is_some_and(|current| Arc::ptr_eq(current, &cell))
-            {
-                open.remove(&key);
-            }
-            drop(open);
+            drop(caller);
             // Edited arguments apply only to the call for which they were written. A yes to one call is a yes to equal
             // ones only if it does not matter how often they run.
             let is_for_asker = match answer {
@@ -142,6 +174,12 @@ impl ApprovalQueue {
         }
     }
 
+    /// Returns the number of open cards.
+    #[cfg(test)]
+    pub(crate) fn count_open_cards(&self) -> usize {
+        self.open.lock().len()
+    }
+
     /// Waits until a stored answer covers a card.
     async fn wait_until_covered(&self, is_covered: impl Fn() -> bool) {
         let mut answered = self.answered.subscribe();
@@ -152,7 +190,7 @@ impl ApprovalQueue {
     /// Waits until the other cards of the tool in this session are answered.
     async fn wait_for_turn(&self, session: &str, tool: &str) -> OwnedMutexGuard<()> {
         let turn = {
-            let mut turns = lock(&self.turns);
+            let mut turns = self.turns.lock();
             turns.retain(|_, turn| turn.strong_count() > 0);
             let turn = turns
                 .entry((session.to_owned(), tool.to_owned()))
@@ -165,8 +203,4 @@ impl ApprovalQueue {
         };
         turn.lock_owned().await
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> parking_lot::MutexGuard<'_, T> {
-    mutex.lock()
 }

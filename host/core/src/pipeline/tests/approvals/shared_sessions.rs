@@ -161,3 +161,23 @@ async fn approval_always_ends_the_open_questions_that_it_covers() {
     room.desk.answer("2", ApprovalAnswer::No);
     assert!(!other.await.unwrap().is_ok());
 }
+
+#[tokio::test]
+async fn approval_questions_of_cancelled_calls_are_forgotten() {
+    for sharing in [SessionSharing::AnyClient, SessionSharing::OneClient] {
+        let room = shared_room();
+        let queue = &room.pipeline.0.approval_queue;
+        // The second call has the card of the first one if they are of one client.
+        let (first, second) = (room.start(1, sharing), room.start(1, sharing));
+        room.desk.wait_for(1).await;
+        assert!(queue.count_open_cards() > 0);
+        first.abort();
+        assert!(first.await.unwrap_err().is_cancelled());
+        // The question of the call that goes on.
+        room.desk.wait_for(2).await;
+        assert_eq!(queue.count_open_cards(), 1);
+        second.abort();
+        assert!(second.await.unwrap_err().is_cancelled());
+        assert_eq!(queue.count_open_cards(), 0);
+    }
+}
