@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use parking_lot::Mutex;
 
 use crate::limits::ConsoleLimits;
-use crate::login_record::LoginClient;
+use crate::login_record::{LoginClient, client_address};
 use crate::rate::RequestBudget;
 
 /// Maximum number of clients whose attempts are counted separately. All others share one budget.
@@ -33,8 +33,8 @@ impl LoginOrigin {
 
 /// Returns the network in which one client can choose its address freely.
 fn network_of(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
+    match client_address(address) {
+        IpAddr::V4(address) => IpAddr::V4(address),
         IpAddr::V6(address) => {
             let network = address.to_bits() >> 64 << 64;
             IpAddr::V6(Ipv6Addr::from_bits(network))
@@ -130,6 +130,22 @@ mod tests {
         let addresses = (0..100).map(|n| origin(&format!("2001:db8::{n}"), None));
         assert_eq!(addresses.filter(|one| budgets.take(*one)).count(), 40);
         assert!(budgets.take(origin("2001:db8:0:1::1", None)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn login_budget_of_an_ipv4_client_leaves_that_of_others_in_either_form() {
+        let budgets = budgets();
+        for (stranger, other) in [
+            ("203.0.113.1", "203.0.113.2"),
+            ("::ffff:198.51.100.1", "::ffff:198.51.100.2"),
+        ] {
+            let forwarded = origin("10.0.0.1", Some(stranger));
+            assert_eq!((0..100).filter(|_| budgets.take(forwarded)).count(), 8);
+            assert!(budgets.take(origin("10.0.0.1", Some(other))), "{other}");
+            assert!(budgets.take(origin(other, None)), "{other}");
+        }
+        let (plain, mapped) = ("198.51.100.9", "::ffff:198.51.100.9");
+        assert_eq!(origin(plain, Some(plain)), origin(mapped, Some(mapped)));
     }
 
     #[tokio::test(start_paused = true)]

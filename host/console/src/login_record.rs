@@ -66,7 +66,7 @@ impl LoginClient {
     pub(crate) fn of_request(parts: &Parts) -> Self {
         let connection = parts.extensions.get::<ConnectInfo<SocketAddr>>();
         Self {
-            address: connection.map(|info| info.0.ip().to_canonical()),
+            address: connection.map(|info| client_address(info.0.ip())),
             forwarded_for: forwarded_for(&parts.headers),
             user_agent: parts.headers.get(USER_AGENT).map(|name| {
                 let name = String::from_utf8_lossy(name.as_bytes());
@@ -84,7 +84,13 @@ fn forwarded_for(headers: &HeaderMap) -> Option<IpAddr> {
         .ok()?
         .rsplit_once(',')
         .unwrap_or(("", last.to_str().ok()?));
-    last.trim().parse().ok()
+    last.trim().parse().ok().map(client_address)
+}
+
+/// Returns the one form of an address: an IPv4 address that a socket or a proxy for both families writes as an IPv6 one
+/// is an IPv4 address again.
+pub(crate) fn client_address(address: IpAddr) -> IpAddr {
+    address.to_canonical()
 }
 
 impl fmt::Display for ConsoleLoginRecord {
@@ -151,6 +157,12 @@ mod tests {
         let text = record.to_string();
         let begin = "opened a one-time link as admin, from 192.0.2.7, forwarded for 203.0.113.9, with Firefox\\u{202e}";
         assert!(text.starts_with(begin) && text.len() < 300, "{text}");
+    }
+
+    #[test]
+    fn login_record_names_ipv4_addresses_as_such() {
+        let client = client(&[("x-forwarded-for", b"::1, ::ffff:203.0.113.9")]);
+        assert_eq!(client.forwarded_for, Some("203.0.113.9".parse().unwrap()));
     }
 
     #[test]
