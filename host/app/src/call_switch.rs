@@ -47,16 +47,24 @@ impl StopFile {
 
     /// Reads the order. A file that cannot be read is an order without a known origin.
     pub fn read(&self) -> Option<StopNotice> {
-        let text = match private_files::read(&self.0, OwnerOnly::Writing) {
-            Ok(text) => text?,
-            Err(error) => return Some(self.unreadable(&error)),
-        };
-        let notice = serde_json::from_str(&text);
-        Some(notice.unwrap_or_else(|error| self.unreadable(&error)))
+        self.read_notice()
+            .unwrap_or_else(|error| Some(self.unreadable(&error)))
     }
 
-    /// Writes the order. Replaces an earlier one.
-    pub fn stop(&self, notice: &StopNotice) -> Result<(), ToolError> {
+    fn read_notice(&self) -> std::io::Result<Option<StopNotice>> {
+        let text = private_files::read(&self.0, OwnerOnly::Writing)?;
+        let notice = text.map(|text| serde_json::from_str(&text));
+        Ok(notice.transpose()?)
+    }
+
+    /// Writes the order, and returns the one that is in force. An order with a reason replaces an earlier one. Without a
+    /// reason, an earlier one stays, with its author and its reason.
+    pub fn stop(&self, notice: &StopNotice) -> Result<StopNotice, ToolError> {
+        if notice.reason.is_none()
+            && let Ok(Some(earlier)) = self.read_notice()
+        {
+            return Ok(earlier);
+        }
         let text = serde_json::to_vec_pretty(notice).map_err(ToolError::execution)?;
         let folder = self
             .0
@@ -64,7 +72,8 @@ impl StopFile {
             .map_or(Ok(()), private_files::private_folder);
         folder
             .and_then(|()| private_files::replace(&self.0, &text, FileReaders::Owner))
-            .map_err(|error| file_error("write", &self.0, &error))
+            .map_err(|error| file_error("write", &self.0, &error))?;
+        Ok(notice.clone())
     }
 
     /// Removes the order, and returns it.
@@ -190,12 +199,24 @@ impl ClusterStop {
         Ok(entry.as_ref().map(decode_notice))
     }
 
-    /// Gives the order. Replaces an earlier one.
-    pub async fn stop(&self, notice: &StopNotice) -> Result<(), SharedStateError> {
+    /// Gives the order, and returns the one that is in force. An order with a reason replaces an earlier one. Without a
+    /// reason, an earlier one stays, with its author and its reason.
+    pub async fn stop(&self, notice: &StopNotice) -> Result<StopNotice, SharedStateError> {
+        let (area, key) = (StateArea::Control, stop_key());
         let value = serde_json::to_vec(notice).unwrap_or_default();
-        set_value(&*self.0, StateArea::Control, &stop_key(), value)
-            .await
-            .map(drop)
+        // First, so that the order does not wait for a look at an earlier one.
+        match self.0.create(area, &key, value.clone(), None).await {
+            Err(SharedStateError::Conflict) => {}
+            created => return created.map(|_| notice.clone()),
+        }
+        if notice.reason.is_none()
+            && let Some(entry) = self.0.get(area, &key).await?
+            && let Ok(earlier) = serde_json::from_slice(&entry.value)
+        {
+            return Ok(earlier);
+        }
+        set_value(&*self.0, area, &key, value).await?;
+        Ok(notice.clone())
     }
 
     /// Withdraws the order, and returns it.

@@ -7,6 +7,10 @@ fn notice(reason: &str) -> StopNotice {
     StopNotice::new("ada".to_owned(), UNIX_EPOCH, Some(reason.to_owned()))
 }
 
+fn notice_without_reason() -> StopNotice {
+    StopNotice::new("bob".to_owned(), UNIX_EPOCH, None)
+}
+
 #[tokio::test]
 async fn stop_file_stops_until_it_is_removed() {
     let folder = tempfile::tempdir().unwrap();
@@ -24,6 +28,10 @@ async fn stop_file_stops_until_it_is_removed() {
     assert_eq!(switch.stopped(), Some(notice("first")));
     file.stop(&notice("second order")).unwrap();
     assert_eq!(switch.stopped(), Some(notice("second order")));
+    // The reason is that of its author.
+    let in_force = file.stop(&notice_without_reason()).unwrap();
+    assert_eq!(in_force, notice("second order"));
+    assert_eq!(switch.stopped(), Some(notice("second order")));
     assert_eq!(file.start().unwrap(), Some(notice("second order")));
     assert_eq!(switch.stopped(), None);
 }
@@ -39,6 +47,8 @@ fn stop_file_that_cannot_be_read_stops() {
     std::fs::write(file.path(), "{").unwrap();
     let reason = user_switch(&user_dirs).stopped().unwrap().reason.unwrap();
     assert!(reason.contains("stop.json cannot be read"), "{reason}");
+    let in_force = file.stop(&notice_without_reason()).unwrap();
+    assert_eq!(in_force, notice_without_reason());
     std::fs::remove_file(file.path()).unwrap();
     std::fs::create_dir(file.path()).unwrap();
     assert!(user_switch(&user_dirs).stopped().is_some());
@@ -58,6 +68,8 @@ async fn stop_of_a_cluster_reaches_every_process() {
     changed.await;
     assert_eq!(switch.stopped(), Some(notice("all")));
     stop.stop(&notice("still all")).await.unwrap();
+    let in_force = stop.stop(&notice_without_reason()).await.unwrap();
+    assert_eq!(in_force, notice("still all"));
     let changed = switch.changed();
     assert_eq!(stop.start().await.unwrap(), Some(notice("still all")));
     while switch.stopped().is_some() {
@@ -65,4 +77,18 @@ async fn stop_of_a_cluster_reaches_every_process() {
     }
     drop(changed);
     assert_eq!(stop.read().await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn stop_of_a_cluster_replaces_an_order_that_cannot_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let state: SharedStateHandle = Arc::new(FileSharedState::new(folder.path()));
+    let area = StateArea::Control;
+    let key = stop_key();
+    let written = state.create(area, &key, b"{".to_vec(), None);
+    written.await.unwrap();
+    let stop = ClusterStop::new(state);
+    let in_force = stop.stop(&notice_without_reason()).await.unwrap();
+    assert_eq!(in_force, notice_without_reason());
+    assert_eq!(stop.read().await.unwrap(), Some(notice_without_reason()));
 }

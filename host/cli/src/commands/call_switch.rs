@@ -68,15 +68,15 @@ impl StopOrder {
         })
     }
 
-    async fn stop(&self, notice: &StopNotice) -> CommandResult<()> {
-        match self {
+    /// Gives the order. Returns the one that is in force.
+    async fn stop(&self, notice: &StopNotice) -> CommandResult<StopNotice> {
+        Ok(match self {
             Self::Cluster { order, .. } => {
                 let stopped = order.stop(notice).await;
-                stopped.map_err(|error| state_error(&error))?;
+                stopped.map_err(|error| state_error(&error))?
             }
             Self::Machine(file) => file.stop(notice)?,
-        }
-        Ok(())
+        })
     }
 
     async fn start(&self) -> CommandResult<()> {
@@ -113,10 +113,21 @@ impl StopOrder {
 /// Refuses all calls from now on.
 pub async fn stop(globals: &GlobalOptions, args: &StopArgs) -> CommandResult {
     let order = StopOrder::find(&args.cluster).await?;
-    let notice = give_order(globals, &order, args.reason.as_deref()).await?;
-    let subject = order.subject();
-    globals.printer().print_done(
-        &json!({ "stopped": notice }),
+    let GivenOrder { notice, is_earlier } =
+        give_order(globals, &order, args.reason.as_deref()).await?;
+    let (subject, printer) = (order.subject(), globals.printer());
+    let value = json!({ "stopped": notice });
+    if is_earlier {
+        let described = describe(&notice);
+        return printer.print_done(
+            &value,
+            format_args!(
+                "{subject} are refused already: {described}; `mimir start` allows them again"
+            ),
+        );
+    }
+    printer.print_done(
+        &value,
         format_args!(
             "{subject} are refused, and running ones end; `mimir start` allows them again"
         ),
@@ -126,7 +137,7 @@ pub async fn stop(globals: &GlobalOptions, args: &StopArgs) -> CommandResult {
 /// Refuses all calls of the user on this machine from now on. Returns the order.
 pub async fn stop_all_calls(globals: &GlobalOptions) -> CommandResult<StopNotice> {
     let order = StopOrder::find(&ClusterOptions::default()).await?;
-    give_order(globals, &order, None).await
+    Ok(give_order(globals, &order, None).await?.notice)
 }
 
 /// Allows the calls of the user on this machine again.
@@ -146,33 +157,32 @@ async fn withdraw_order(globals: &GlobalOptions, order: &StopOrder) -> CommandRe
     Ok(())
 }
 
+/// The order in force after an order was given.
+struct GivenOrder {
+    notice: StopNotice,
+    /// Set if an earlier order stays in force, with its author and its reason.
+    is_earlier: bool,
+}
+
 async fn give_order(
     globals: &GlobalOptions,
     order: &StopOrder,
     reason: Option<&str>,
-) -> CommandResult<StopNotice> {
+) -> CommandResult<GivenOrder> {
     let reason = reason.map(str::trim);
     let reason = reason
         .filter(|reason| !reason.is_empty())
         .map(|reason| visible(prefix(reason, REASON_MAX)));
-    let reason = match reason {
-        Some(reason) => Some(reason),
-        // The reason of an order that is in force already. If it cannot be read, the new order still counts.
-        None => order
-            .read()
-            .await
-            .ok()
-            .flatten()
-            .and_then(|notice| notice.reason),
-    };
     let by = format!("{} on {}", user_name(), machine_name());
-    let notice = StopNotice::new(by, SystemTime::now(), reason);
-    order.stop(&notice).await?;
-    let because = notice.reason.as_deref();
+    let given = StopNotice::new(by, SystemTime::now(), reason);
+    let notice = order.stop(&given).await?;
+    let is_earlier = notice != given;
+    let because = given.reason.as_deref();
     let because = because.map_or(String::new(), |reason| format!(": {reason}"));
-    let detail = format!("all calls are refused, by {}{because}", notice.by);
+    let still = if is_earlier { "still " } else { "" };
+    let detail = format!("all calls are {still}refused, by {}{because}", given.by);
     order.record(globals, &detail).await;
-    Ok(notice)
+    Ok(GivenOrder { notice, is_earlier })
 }
 
 /// Allows calls again.

@@ -125,7 +125,9 @@ impl ConsoleStop {
                 let stopped = order.stop(&notice).await;
                 stopped.map_err(|error| state_error(&error))?;
             }
-            Self::Machine(file) => file.stop(&notice)?,
+            Self::Machine(file) => {
+                file.stop(&notice)?;
+            }
         }
         let detail = format!(
             "all calls are refused, by {} at the console{because}",

@@ -42,6 +42,13 @@ fn stop_refuses_all_calls_until_start() {
     );
     let (code, out, _) = run(home, &["doctor"]);
     assert!(code == 1 && out.contains("leaked key"), "{out}");
+    // An order without a reason leaves the one in force to its author.
+    let (code, _, err) = run(home, &["stop", "--all"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(
+        err.contains("are refused already") && err.contains("reason: leaked key"),
+        "{err}"
+    );
     // Without a terminal, a person has to say so.
     let (code, _, err) = run(home, &["start"]);
     assert!(code == 3 && err.contains("mimir start --yes"), "{err}");
@@ -56,6 +63,7 @@ fn stop_refuses_all_calls_until_start() {
         out.contains("all calls are refused, by") && out.contains("calls are allowed again, by"),
         "{out}"
     );
+    assert!(out.contains("all calls are still refused, by"), "{out}");
     assert!(
         out.contains("UNAVAILABLE"),
         "the refused calls are recorded: {out}"
