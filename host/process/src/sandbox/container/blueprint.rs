@@ -5,7 +5,7 @@
 //! every mount, and a prepared container is used only if all of them are unchanged. Before a command enters, the actual
 //! mounts are compared with the blueprint (see `planned_mount.rs`).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use bollard::models::{
@@ -136,9 +136,23 @@ impl ContainerBlueprint {
         &self.planned_mounts
     }
 
-    /// Returns the masked paths, in the workspace and outside.
+    /// Returns the masked paths that no program may replace while a command runs, in the workspace and outside. Below a
+    /// read-only folder, a new file is as protected as the old one.
     pub(super) fn covered(&self) -> Vec<FileIdentity> {
-        let covered = self.planned_mounts.iter().filter_map(PlannedMount::covers);
+        let mounts = self.planned_mounts.iter();
+        let read_only: HashSet<&Path> = mounts
+            .clone()
+            .filter(|mount| !mount.is_writable())
+            .filter_map(PlannedMount::shown_unchanged)
+            .collect();
+        let is_below_read_only = |at: &Path| {
+            at.ancestors()
+                .skip(1)
+                .any(|above| read_only.contains(above))
+        };
+        let covered = mounts
+            .filter(|mount| !mount.shown_unchanged().is_some_and(is_below_read_only))
+            .filter_map(PlannedMount::covers);
         covered.chain(&self.outside).cloned().collect()
     }
 

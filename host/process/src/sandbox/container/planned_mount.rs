@@ -74,6 +74,16 @@ impl PlannedMount {
         self.masked.as_ref().map(|(_, masked)| masked)
     }
 
+    /// Returns the target if this mount shows a part of the workspace unchanged.
+    pub(super) fn shown_unchanged(&self) -> Option<&Path> {
+        let masked = self.covers()?;
+        (self.source.as_ref() == Some(masked)).then_some(self.target.as_path())
+    }
+
+    pub(super) fn is_writable(&self) -> bool {
+        self.writable
+    }
+
     /// Returns all files that must stay unchanged.
     pub(super) fn identities(&self) -> impl Iterator<Item = &FileIdentity> {
         let masked = self

@@ -123,14 +123,14 @@ impl RootPlan {
             if !parts.iter().any(|(part, _)| at.starts_with(part)) {
                 continue;
             }
-            root.covered.extend(FileIdentity::of_path(&at));
-            // Files below a read-only path are already protected, and cannot be moved.
+            // Files below a read-only path are already protected, and cannot be moved. Programs outside may replace them.
             let is_below_read_only = read_only
                 .as_ref()
                 .is_some_and(|above| at.starts_with(above));
             if is_below_read_only && matches!(with, MountMask::Pin | MountMask::ReadOnly) {
                 continue;
             }
+            root.covered.extend(FileIdentity::of_path(&at));
             root.cover(&at, with, spec.stand_ins.get(&at))?;
             if with == MountMask::ReadOnly {
                 read_only = Some(at);

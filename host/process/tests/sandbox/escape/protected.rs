@@ -443,3 +443,29 @@ async fn masked_file_replaced_during_a_command_ends_it() {
     let said = Said::of(run_in(&*sandbox(), &spec).await.unwrap());
     assert_eq!(said.out, "end\n", "{said:?}");
 }
+
+/// The settings are replaced while a program runs, as by a switch in the console.
+#[tokio::test]
+async fn file_in_a_read_only_folder_may_be_replaced_during_a_command() {
+    let world = World::new().with(".mimir/config.yml", "old");
+    let spec = world.script(
+        "touch started; while ! test -e replaced; do sleep 0.05; done; sleep 1
+         (echo evil >> .mimir/config.yml) 2>/dev/null || echo protected",
+    );
+    let folder = world.path();
+    let replacing = tokio::spawn(async move {
+        while !exists(&folder.join("started")) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        replace(&folder.join(".mimir/config.yml"), "new");
+        std::fs::write(folder.join("replaced"), "").unwrap();
+    });
+    let said = Said::of(run_in(&*sandbox(), &spec).await.unwrap());
+    assert_eq!(
+        (said.code, said.out.as_str()),
+        (0, "protected\n"),
+        "{said:?}"
+    );
+    assert_eq!(world.read(".mimir/config.yml").as_deref(), Some("new"));
+    replacing.await.unwrap();
+}

@@ -110,6 +110,21 @@ fn blueprint_masks_protected_paths_of_writable_mounts() {
 }
 
 #[test]
+fn blueprint_lets_files_in_a_read_only_folder_be_replaced() {
+    let workspace = TestWorkspace::new(&[".mimir/config.yml", ".mimir/state/x", ".env"]);
+    let blueprint = workspace.blueprint(&spec(&workspace.path()));
+    let covered = blueprint.covered();
+    let is_covered = |path: &str| {
+        let path = workspace.path().join(path);
+        covered.iter().any(|seen| seen.path() == path)
+    };
+    assert!(!is_covered(".mimir/config.yml"));
+    for path in [".mimir", ".mimir/state", ".env"] {
+        assert!(is_covered(path), "{path}");
+    }
+}
+
+#[test]
 fn blueprint_grants_no_capabilities_or_network() {
     let workspace = TestWorkspace::new(&[]);
     let blueprint = workspace.blueprint(&spec(&workspace.path()));

@@ -64,13 +64,20 @@ impl AccessRules {
         for mask in find_outside_masks(NAME, spec)? {
             masks.insert(mask.from, mask.with);
         }
+        // Below a read-only folder, a new file is as protected as the old one.
+        let is_read_only = |path: &Path| masks.get(path) == Some(&MountMask::ReadOnly);
+        let may_be_replaced = |path: &Path, with: MountMask| {
+            matches!(with, MountMask::Pin | MountMask::ReadOnly)
+                && path.ancestors().skip(1).any(is_read_only)
+        };
+        let masked = masks
+            .iter()
+            .filter(|(path, with)| !may_be_replaced(path, **with))
+            .filter_map(|(path, _)| FileIdentity::of_path(path));
         let mut rules = Self {
             abi,
             grants: Vec::new(),
-            masked: masks
-                .keys()
-                .filter_map(|path| FileIdentity::of_path(path))
-                .collect(),
+            masked: masked.collect(),
         };
         rules.grants.push((scratch.to_owned(), AccessGrant::Write));
         let devices = view
