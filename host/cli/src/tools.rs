@@ -35,7 +35,7 @@ pub use switch::{SwitchReport, disable, enable};
 pub use team_origin::{TeamOrigin, team_at};
 pub use token_costs::{TokenCost, TokenCosts};
 pub use token_spending::TokenSpending;
-pub use tool_lookup::{is_file, is_named};
+pub use tool_lookup::{is_file, is_named, left_out_error};
 pub use usage::{PastCall, ToolUsage};
 
 /// Runs a command and prints its result. Switching a tool changes the config, not `snapshot`: it takes effect when the

@@ -10,7 +10,7 @@ use mimir_core::audit::EventKind;
 use mimir_core::grants::{Grant, is_foreign};
 use mimir_core::text::visible;
 use mimir_core::tool::{ToolSource, ToolTrust};
-use mimir_core::{AuditEvent, Needs, Quarantined, Tool, ToolError};
+use mimir_core::{AuditEvent, Decision, Needs, Policy, Tool, ToolError};
 use mimir_wasm::family::proofs;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use crate::args::DefinitionFormat;
 use crate::commands::tools_trust::{find_plugin, pin_local_file};
 use crate::exit::CommandFailure;
 use crate::output::info;
-use crate::tools::{TokenCosts, ToolDetails, ToolList, disable, enable, is_named};
+use crate::tools::{TokenCosts, ToolDetails, ToolList, disable, enable, is_named, left_out_error};
 
 use super::recorded_calls::{days_ago, visit_calls};
 use super::tool_source::source_text;
@@ -30,7 +30,7 @@ const USAGE_DAYS: u32 = 30;
 
 /// Calls of a tool in the last days.
 #[derive(Default)]
-struct RecentUse {
+pub struct RecentUse {
     last: Option<Timestamp>,
     calls: u64,
 }
@@ -39,13 +39,15 @@ struct RecentUse {
 #[derive(Default)]
 pub struct UsageCache(Mutex<Option<(Instant, Arc<ToolUses>)>>);
 
-type ToolUses = HashMap<String, RecentUse>;
+/// The calls of all tools in the last days, by the name of the tool.
+pub type ToolUses = HashMap<String, RecentUse>;
 
 /// Time for which the counted calls are used.
 const USAGE_AGE: Duration = Duration::from_secs(30);
 
 impl UsageCache {
-    fn get(&self, workspace: &LoadedWorkspace) -> Result<Arc<ToolUses>, ToolError> {
+    /// Returns the calls of all tools. Reads the log unless it was read just now.
+    pub fn get(&self, workspace: &LoadedWorkspace) -> Result<Arc<ToolUses>, ToolError> {
         let mut cached = self.0.lock();
         if let Some((at, uses)) = &*cached
             && at.elapsed() < USAGE_AGE
@@ -77,7 +79,7 @@ pub fn list(workspace: &LoadedWorkspace, usage: &UsageCache) -> Result<Value, To
     let lock = setup.approvals().and_then(|store| store.lock().read().ok());
     let rows = value["tools"].as_array_mut().into_iter().flatten();
     for (row, tool) in rows.zip(snapshot.registry.tools()) {
-        row["trust"] = trust_value(tool);
+        row["trust"] = trust_value(tool, &snapshot.policy);
         row["needs"] = json!(tool.definition.needs.lines());
         row["grants"] = json!(granted_lines(tool));
         row["proofs"] = json!(proof_lines(tool));
@@ -87,11 +89,7 @@ pub fn list(workspace: &LoadedWorkspace, usage: &UsageCache) -> Result<Value, To
         if let Some(signer) = source.and_then(|source| source.signer.as_ref()) {
             row["signer"] = json!(signer.to_string());
         }
-        let recent = uses.get(tool.name().as_str());
-        row["calls30d"] = json!(recent.map_or(0, |recent| recent.calls));
-        if let Some(last) = recent.and_then(|recent| recent.last) {
-            row["lastUsed"] = json!(format!("{last:.0}"));
-        }
+        add_recent_use(row, uses.get(tool.name().as_str()));
     }
     costs.save();
     // The reasons quote the files.
@@ -110,6 +108,14 @@ fn recent_uses(workspace: &LoadedWorkspace) -> Result<ToolUses, ToolError> {
     Ok(uses)
 }
 
+/// Adds the number of calls of a tool in the last days, and the time of the last one.
+fn add_recent_use(row: &mut Value, recent: Option<&RecentUse>) {
+    row["calls30d"] = json!(recent.map_or(0, |recent| recent.calls));
+    if let Some(last) = recent.and_then(|recent| recent.last) {
+        row["lastUsed"] = json!(format!("{last:.0}"));
+    }
+}
+
 fn granted_lines(tool: &Tool) -> Vec<String> {
     let rights = tool.rights();
     rights.permanent().map_or_else(Vec::new, Needs::lines)
@@ -124,30 +130,73 @@ fn proof_lines(tool: &Tool) -> Vec<String> {
     proofs.iter().map(ToString::to_string).collect()
 }
 
-fn trust_value(tool: &Tool) -> Value {
-    let has_changed = tool.changes.is_some();
-    let (state, text) = match (tool.source, tool.trust) {
-        (ToolSource::BuiltIn, _) => ("built-in", "part of mimir"),
-        (_, ToolTrust::Trusted) => ("trusted", "its current build is granted what it needs"),
-        (_, ToolTrust::Harmless) => ("harmless", "it requests no rights"),
-        (_, ToolTrust::Untrusted) if has_changed => (
-            "changed",
-            "it has changed since it was granted; each call needs approval",
-        ),
-        (_, ToolTrust::Untrusted) => ("untrusted", "it has no grant; each call needs approval"),
+/// Returns the trust in a tool, with what it means for its calls.
+fn trust_value(tool: &Tool, policy: &Policy) -> Value {
+    let state = match (tool.source, tool.trust) {
+        (ToolSource::BuiltIn, _) => "built-in",
+        (_, ToolTrust::Trusted) => "trusted",
+        (_, ToolTrust::Harmless) => "harmless",
+        (_, ToolTrust::Untrusted) if tool.changes.is_some() => "changed",
+        (_, ToolTrust::Untrusted) => "untrusted",
+    };
+    let text = match state {
+        "built-in" => "part of mimir".to_owned(),
+        "trusted" => "its current build is granted what it needs".to_owned(),
+        "harmless" => "it requests no rights".to_owned(),
+        _ => {
+            let cause = match state {
+                "changed" => "it has changed since it was granted",
+                _ => "it has no grant",
+            };
+            let effect = match policy.decision_by_trust(tool) {
+                Some(Decision::Deny) => "each call is refused until this version is trusted",
+                _ => "each call needs approval",
+            };
+            format!("{cause}; {effect}")
+        }
     };
     json!({ "state": state, "text": text })
 }
 
+/// Returns the decision about the calls of a tool whose current version is trusted, without rules about arguments.
+fn trusted_decision(tool: &Tool, policy: &Policy) -> Decision {
+    let rules = policy.decision_by_tool(tool);
+    if rules.by_arguments {
+        let default = tool.definition.approval;
+        return rules.decision.map_or(default, |rule| rule.max(default));
+    }
+    rules.decision.unwrap_or(tool.definition.approval)
+}
+
+/// Returns a sentence about the calls of a tool whose current version is trusted.
+fn trusted_text(tool: &Tool, policy: &Policy) -> &'static str {
+    match trusted_decision(tool, policy) {
+        Decision::Allow => {
+            "its calls then run without a question, unless a rule about their arguments asks or refuses"
+        }
+        Decision::Ask => "its calls are then still asked about",
+        Decision::Deny => "its calls are still refused, because a rule denies the tool",
+    }
+}
+
 /// Returns the details of a tool.
-pub async fn details(workspace: &LoadedWorkspace, name: &str) -> Result<Value, ToolError> {
+pub async fn details(
+    workspace: &LoadedWorkspace,
+    uses: &ToolUses,
+    name: &str,
+) -> Result<Value, ToolError> {
     let snapshot = workspace.snapshot();
     let found = snapshot.registry.find(name);
     let tool = found.map_err(|error| with_problem(workspace, name, error))?;
     let mut costs = TokenCosts::open(&workspace.setup.user_dirs);
     let details = ToolDetails::for_tool(&workspace.setup, tool, &mut costs);
     let mut value = info::value(tool, &snapshot.policy, &details);
-    value["trustState"] = trust_value(tool);
+    value["trustState"] = trust_value(tool, &snapshot.policy);
+    // The page shows it as the policy, and in the dialog about trust.
+    value["ownDefault"] = value["approval"].take();
+    value["approval"] = json!(trusted_decision(tool, &snapshot.policy));
+    value["ifTrusted"] = json!(trusted_text(tool, &snapshot.policy));
+    add_recent_use(&mut value, uses.get(tool.name().as_str()));
     if let Some(changes) = &tool.changes {
         value["trustDiff"] = json!(changes.lines);
     }
@@ -164,13 +213,10 @@ pub async fn details(workspace: &LoadedWorkspace, name: &str) -> Result<Value, T
 fn with_problem(workspace: &LoadedWorkspace, name: &str, error: ToolError) -> ToolError {
     let snapshot = workspace.snapshot();
     let mut left_out = snapshot.registry.quarantined().iter();
-    let Some(Quarantined {
-        location, reason, ..
-    }) = left_out.find(|left_out| is_named(left_out, name))
-    else {
+    let Some(left_out) = left_out.find(|left_out| is_named(left_out, name)) else {
         return error;
     };
-    let mut message = format!("{location} is left out: {reason}");
+    let mut message = left_out_error(left_out).message;
     match workspace.redactor() {
         Ok(redactor) => redactor.mask_text(&mut message),
         Err(unreadable) => return unreadable,

@@ -48,19 +48,31 @@ pub fn find_tool_or_file<'a>(
             names.join(", ")
         )));
     }
-    if let Some(Quarantined {
-        location,
-        code,
-        reason,
-    }) = registry
-        .quarantined()
-        .iter()
-        .find(|left_out| is_named(left_out, name))
-    {
-        let error = ToolError::new(*code, format!("{location} is left out: {reason}"));
+    let mut left_out = registry.quarantined().iter();
+    if let Some(left_out) = left_out.find(|left_out| is_named(left_out, name)) {
+        let error = left_out_error(left_out);
         return Err(CommandFailure::with_exit(error, ExitReason::Failed));
     }
     find_tool(snapshot, name)
+}
+
+/// Returns the error of a lookup that has found a file or tool which is left out.
+pub fn left_out_error(left_out: &Quarantined) -> ToolError {
+    let Quarantined {
+        location,
+        code,
+        reason,
+    } = left_out;
+    // Some reasons begin with the file and the line.
+    let has_location = reason
+        .strip_prefix(location)
+        .is_some_and(|rest| rest.starts_with(':'));
+    let message = if has_location {
+        format!("the tool file is left out: {reason}")
+    } else {
+        format!("{location} is left out: {reason}")
+    };
+    ToolError::new(*code, message)
 }
 
 /// Returns true if `name` is this location, its file name, or its file name without the extension.
@@ -81,6 +93,26 @@ pub fn is_named(left_out: &Quarantined, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tool_lookup_names_the_file_of_a_problem_once() {
+        let error = |reason: &str| {
+            let left_out = Quarantined {
+                location: ".mimir/tools/bad.yml".into(),
+                code: ToolErrorCode::InvalidInput,
+                reason: reason.to_owned(),
+            };
+            left_out_error(&left_out).message
+        };
+        assert_eq!(
+            error(".mimir/tools/bad.yml:3:1: unknown key `nmae`"),
+            "the tool file is left out: .mimir/tools/bad.yml:3:1: unknown key `nmae`"
+        );
+        assert_eq!(
+            error("not a component"),
+            ".mimir/tools/bad.yml is left out: not a component"
+        );
+    }
 
     #[test]
     fn tool_lookup_finds_files_by_path_name_or_stem() {
