@@ -21,7 +21,7 @@ use mimir_core::{ToolError, ToolErrorCode, files, text};
 use crate::file_error::file_error;
 use crate::workspace::WorkspaceFolder;
 
-pub use call_diff::{CallDiff, CallDiffKind, CallDiffLine};
+pub use call_diff::{CHANGED_SINCE, CallDiff, CallDiffKind, CallDiffLine};
 pub use call_preview::{CallPreview, PreviewedCall};
 pub use record::{PathState, UndoChange, UndoRecord};
 pub use record_check::is_logged;

@@ -65,8 +65,14 @@ const common = {
 };
 const built = async (entry, options) => (await esbuild.build({ ...common, ...options, entryPoints: [entry] })).outputFiles[0].text;
 
+/** Shortens the names of custom properties, which no script uses. */
+const shortenProperties = (css) => {
+  const names = [...new Set(css.match(/--[a-z][a-z-]*/g))];
+  return css.replace(/--[a-z][a-z-]*/g, (name) => `--${names.indexOf(name).toString(36)}`);
+};
+
 const files = {
-  'console.css': await built('src/styles/main.css', {}),
+  'console.css': shortenProperties(await built('src/styles/main.css', {})),
   'console.js': await built('src/main.js', { format: 'iife' }),
   'index.html': readFileSync(join(here, 'index.html'), 'utf8'),
   'LICENCES.txt': ['preact', 'htm']

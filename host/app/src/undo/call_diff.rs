@@ -50,6 +50,9 @@ pub enum CallDiffKind {
     Removed,
 }
 
+/// Reason why the difference of a file is not known: it was changed after the call, so that undo restores it only if forced.
+pub const CHANGED_SINCE: &str = "it has changed since";
+
 /// Maximum size of a record and of a file that is compared, in bytes.
 const MAX_RECORD_SIZE: u64 = 1 << 20;
 const MAX_FILE_SIZE: u64 = 256 << 10;
@@ -162,7 +165,7 @@ fn read_text(root: &Path, path: &str, state: &PathState) -> Result<String, &'sta
             .map(|byte| format!("{byte:02x}"))
             .collect();
         if digest != *recorded {
-            return Err("it has changed since");
+            return Err(CHANGED_SINCE);
         }
     }
     String::from_utf8(content).map_err(|_| "it is not a text file")

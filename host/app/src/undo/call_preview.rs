@@ -9,6 +9,7 @@ use mimir_core::approval::{ApprovalAnswer, Approver, Card};
 use mimir_core::paths::PathRules;
 use mimir_core::policy::patched_paths;
 use mimir_core::redact::Redactor;
+use mimir_core::text::visible;
 use mimir_core::{BoxFuture, ToolError};
 use serde_json::Value;
 
@@ -126,8 +127,23 @@ impl CallPreview {
                 _ => "changed",
             })
         };
+        let mut notes: Vec<String> = Vec::new();
+        if shown < total {
+            notes.push(format!("{shown} of {total} changed paths are shown"));
+        }
+        for diff in diffs.iter().filter(|diff| diff.unknown.is_some()) {
+            let mut changes = record.changes.iter();
+            let change = changes.find(|change| change.path == diff.path);
+            if let Some(PathState::File {
+                size: Some(size), ..
+            }) = change.map(|change| &change.after)
+            {
+                let path = visible(&diff.path);
+                notes.push(format!("the new size of {path} is {size} bytes"));
+            }
+        }
         Ok(Some(Self {
-            note: (shown < total).then(|| format!("{shown} of {total} changed paths are shown")),
+            note: (!notes.is_empty()).then(|| notes.join("; ")),
             diffs: diffs.into_iter().map(|diff| (kind(&diff), diff)).collect(),
         }))
     }
@@ -326,6 +342,13 @@ mod tests {
             ["added"]
         );
         assert!(!root.join("new").exists());
+
+        // Not compared, so at least the size is shown.
+        let large = json!({"path": "a.txt", "content": "x".repeat(300 << 10)});
+        let large = preview(&root, &rules, "write_file", &large).await;
+        assert!(large.diffs[0].1.unknown.is_some());
+        let note = "the new size of a.txt is 307200 bytes";
+        assert_eq!(large.note.as_deref(), Some(note));
 
         let delete = preview(&root, &rules, "delete_file", &json!({"path": "a.txt"})).await;
         assert_eq!(delete.diffs[0].0, "removed");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::commands::undo::restore_recorded;
 use crate::output::undo;
 use mimir::setup::HostSetup;
-use mimir::undo::{CallDiff, CallDiffKind, UndoRecord, UndoStore, is_logged};
+use mimir::undo::{CHANGED_SINCE, CallDiff, CallDiffKind, UndoRecord, UndoStore, is_logged};
 
 /// Maximum number of records, of files in a record, and of lines of a difference that are returned.
 const RECORDS_MAX: usize = 1_000;
@@ -94,6 +94,7 @@ pub fn diff_value(kind: Option<&str>, diff: &CallDiff) -> Value {
     }
     if let Some(why) = diff.unknown {
         value["unknown"] = why.into();
+        value["changedSince"] = (why == CHANGED_SINCE).into();
     }
     value
 }

@@ -122,7 +122,7 @@ export const tests = {
       await rows(page).filter({ hasText: 'run-1' }).getByRole('button', { name: 'Stop agent codex' }).waitFor();
       await page.getByRole('button', { name: 'Stop…' }).click();
       await page.getByRole('dialog').getByText('needs the role admin; yours is approver').waitFor();
-      await page.getByRole('dialog').getByRole('button', { name: 'Stop agent codex' }).click();
+      await page.getByRole('dialog').getByRole('listitem').filter({ hasText: 'session-codex-9' }).getByRole('button', { name: 'Stop agent codex' }).click();
       await page.getByRole('dialog', { name: 'Stop this agent?' }).getByRole('button', { name: 'Stop agent' }).click();
       await strip(page).waitFor();
       assert.equal(fixture.posts.at(-1).path, 'agents/stop');
@@ -215,6 +215,30 @@ export const tests = {
       await row.getByText('stopped').waitFor();
       await row.getByRole('button', { name: 'Let it work again' }).click();
       await row.getByText('idle').waitFor();
+    });
+  },
+
+  async 'an agent with short calls can be stopped'(browser) {
+    await withPage(browser, { fixture: NONE }, async (page, fixture) => {
+      const finish = (id, ago) => fixture.publish([{ kind: 'finished', id, at: new Date(Date.now() - ago).toISOString(), ok: true, receipt: { durationMs: 2, bytesIn: 1, bytesOut: 1, tokens: 1 } }]);
+      for (const id of ['loop-1', 'loop-2', 'loop-3']) {
+        startCall(fixture, id, { client: 'runaway' });
+        finish(id, 0);
+      }
+      startCall(fixture, 'old-1', { client: 'long-gone', at: Date.now() - 900_000 });
+      finish('old-1', 800_000);
+      const agents = page.getByRole('list', { name: 'Agents of the last minutes' });
+      const runaway = agents.getByRole('listitem').filter({ hasText: 'runaway' });
+      await runaway.getByText('3 calls').waitFor();
+      await rows(page).filter({ hasText: 'long-gone' }).waitFor();
+      assert.equal(await agents.getByText('long-gone').count(), 0);
+      await runaway.getByRole('button', { name: 'Stop agent runaway' }).click();
+      const dialog = page.getByRole('dialog', { name: 'Stop this agent?' });
+      await dialog.getByText('None of its calls runs now.').waitFor();
+      await dialog.getByRole('button', { name: 'Stop agent' }).click();
+      await strip(page).getByText('runaway', { exact: true }).waitFor();
+      assert.deepEqual(fixture.posts.at(-1), { path: 'agents/stop', body: { pid: 4101, session: 'session-runaway-9' } });
+      assert.equal(await runaway.count(), 0);
     });
   },
 };

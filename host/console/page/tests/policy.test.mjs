@@ -96,7 +96,7 @@ export const tests = {
       await page.getByRole('button', { name: 'Evaluate' }).click();
       await page.getByText('112 calls: their arguments are not on record').waitFor();
       assert.deepEqual(body(fixture, 'policy/what-if').edit.changes, [{ key: 'tools.exec.approval', yaml: 'ask' }]);
-      await page.getByRole('button', { name: 'Show all 7 calls' }).click();
+      await page.getByRole('button', { name: 'Show all 7 examples' }).click();
       assert.equal(await page.getByRole('list', { name: 'Examples' }).getByRole('listitem').count(), 7);
       await page.getByRole('link', { name: 'Record arguments from now on…' }).click();
       // The form of the screen before has a field of the same name.

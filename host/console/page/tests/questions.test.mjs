@@ -248,4 +248,114 @@ export const tests = {
       await page.getByRole('region', { name: 'Story of a call' }).getByText('The model asked for the call').waitFor();
     });
   },
+
+  async 'an edited call that is asked about again is shown, and says that it waits'(browser) {
+    await withPage(browser, { hash: '#/questions', fixture: { questions: ['edit', 'exec'] } }, async (page, fixture) => {
+      await page.getByRole('button', { name: 'Edit…' }).and(page.locator(':enabled')).click();
+      const dialog = page.getByRole('dialog');
+      await dialog.getByRole('textbox').fill('{ "path": "docs/other.md" }');
+      await dialog.getByText('The edited call is checked again, and may be asked about again.').waitFor();
+      await dialog.getByRole('button', { name: 'Run with these arguments' }).click();
+      // Not the question about exec, which is the next one of the list.
+      const card = page.getByRole('article');
+      await card.getByText('This call was edited, and waits again').waitFor();
+      await card.getByRole('heading', { name: 'May edit_file run?' }).waitFor();
+      await card.getByRole('group', { name: 'Exact arguments' }).getByText('docs/other.md').waitFor();
+      await page.getByRole('button', { name: 'Yes, once' }).and(page.locator(':enabled')).click();
+      await eventually(() => assert.deepEqual(answers(fixture).map(({ body }) => body.answer), ['edit', 'once']));
+      await page.getByRole('heading', { name: 'May exec run?' }).waitFor();
+      assert.equal(await page.getByText('This call was edited').count(), 0);
+    });
+  },
+
+  async 'an edited call that is not asked about again leaves the other questions alone'(browser) {
+    await withPage(browser, { hash: '#/questions', fixture: { questions: ['edit', 'exec'] } }, async (page, fixture) => {
+      await page.route('**/answer', (route) => {
+        const [first] = fixture.questions.keys();
+        fixture.end(first, 'edit', 'anna');
+        return route.fulfill({ json: { counted: true } });
+      });
+      await page.getByRole('button', { name: 'Edit…' }).and(page.locator(':enabled')).click();
+      await page.getByRole('dialog').getByRole('textbox').fill('{ "path": "docs/other.md" }');
+      await page.getByRole('button', { name: 'Run with these arguments' }).click();
+      await page.getByText('The edited call is checked again. If it has to be asked about again, its question appears here.').waitFor();
+      await page.getByRole('button', { name: 'Next question (1 open)' }).click();
+      await page.getByRole('heading', { name: 'May exec run?' }).waitFor();
+    });
+  },
+
+  async 'questions after strangers’ text say so, also beside the answers of a phone'(browser) {
+    const mark = 'after strangers’ text';
+    await withPage(browser, { hash: '#/questions', fixture: { questions: ['edit', 'exec'] } }, async (page) => {
+      const items = page.getByRole('region', { name: 'Open questions' }).getByRole('listitem');
+      await items.filter({ hasText: 'edit_file' }).getByText(mark).waitFor();
+      assert.equal(await items.filter({ hasText: 'exec' }).getByText(mark).count(), 0);
+      await page.locator('.card-head').getByText(mark).waitFor();
+    });
+    await withPage(browser, { width: 360, hash: '#/questions', fixture: { questions: ['edit'] } }, async (page) => {
+      const yes = await page.getByRole('button', { name: 'Yes, once' }).boundingBox();
+      const said = await page.locator('.answers').getByText(mark).boundingBox();
+      assert.ok(said.y < yes.y && said.y > 740 * 0.6, `the mark is at ${said.y} px, the answer at ${yes.y} px`);
+    });
+  },
+
+  async 'the questions of one agent are selected at once'(browser) {
+    await withPage(browser, { hash: '#/questions', fixture: { questions: ['edit', 'exec', 'edit', 'plugin', 'edit'] }, expectErrors: true }, async (page, fixture) => {
+      const ids = [...fixture.questions.keys()];
+      for (const id of [ids[1], ids[3]]) {
+        const other = { ...fixture.questions.get(id), session: 'other', client: 'codex 1.0' };
+        fixture.questions.set(id, other);
+        fixture.send('question', other);
+      }
+      const list = page.getByRole('region', { name: 'Open questions' });
+      await list.getByText('codex 1.0').nth(1).waitFor();
+      const boxes = list.getByRole('checkbox');
+      await boxes.nth(1).check();
+      await list.getByRole('button', { name: 'Select 1 more of codex 1.0' }).click();
+      await list.getByText('2 questions selected').waitFor();
+      assert.deepEqual(await boxes.evaluateAll((all) => all.map(({ checked }) => checked)), [false, true, false, true, false]);
+      // Shift-click: all from the last one on.
+      await boxes.nth(3).uncheck();
+      await boxes.nth(1).uncheck();
+      await boxes.nth(0).check();
+      await boxes.nth(2).click({ modifiers: ['Shift'] });
+      assert.deepEqual(await boxes.evaluateAll((all) => all.map(({ checked }) => checked)), [true, true, true, false, false]);
+      // Too many answers at once are sent again.
+      let refusals = 2;
+      await page.route('**/answer', (route) => (refusals-- > 0 ? route.fulfill({ status: 429, json: { error: { code: 'LIMIT_EXCEEDED', message: 'too many requests' } } }) : route.continue()));
+      await list.getByRole('button', { name: 'No…' }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Answer no' }).click();
+      await eventually(() => assert.deepEqual([...fixture.questions.keys()], ids.slice(3)));
+      assert.equal(await page.getByRole('alert').count(), 0);
+    });
+  },
+
+  async 'a changed question takes a no, which is for the change too'(browser) {
+    await withPage(browser, { hash: '#/questions', fixture: { questions: ['edit'] } }, async (page, fixture) => {
+      const [[id, question]] = fixture.questions;
+      const changed = { ...question, card: { ...question.card, fingerprint: 'f'.repeat(64) } };
+      fixture.questions.set(id, changed);
+      fixture.send('question', changed);
+      await page.getByText('The question has changed since you read it.').waitFor();
+      await page.getByRole('button', { name: 'No…' }).and(page.locator(':enabled')).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Answer no' }).click();
+      await eventually(() => assert.equal(answers(fixture)[0]?.body.fingerprint, 'f'.repeat(64)));
+      await page.getByRole('heading', { name: 'No open questions' }).waitFor();
+    });
+  },
+
+  async 'a reason is shown that was typed when the question ended, and why it ended'(browser) {
+    await withPage(browser, { hash: '#/questions', fixture: { questions: ['edit', 'exec'] } }, async (page, fixture) => {
+      const [first, second] = fixture.questions.keys();
+      await page.getByRole('button', { name: 'No…' }).and(page.locator(':enabled')).click();
+      await page.getByRole('dialog').getByRole('textbox').fill('use the staging server');
+      fixture.end(first, 'once', 'bob');
+      await page.getByText('Your reason was not sent: use the staging server').waitFor();
+      await page.getByRole('button', { name: 'Next question (1 open)' }).click();
+      await page.getByRole('heading', { name: 'May exec run?' }).waitFor();
+      fixture.end(second, undefined, undefined, 'expired');
+      await page.getByText('The agent does not wait for an answer any more. The call did not run.').waitFor();
+      assert.equal(await page.getByText('Your reason was not sent').count(), 0);
+    });
+  },
 };

@@ -16,7 +16,10 @@ export const loginRequired = createStore(false);
 
 const TIMEOUT_MS = 60_000;
 
-async function request(path, options) {
+/** Times that a request is repeated after a second if there were too many: nothing of it was done. */
+const REPEATS = 4;
+
+async function request(path, options, repeats = REPEATS) {
   let response;
   try {
     response = await fetch(`api/${path}`, {
@@ -29,6 +32,10 @@ async function request(path, options) {
   } catch (error) {
     const message = error.name === 'TimeoutError' ? 'The console did not answer in time.' : 'The console cannot be reached.';
     throw new ApiError(0, 'NETWORK', message);
+  }
+  if (response.status === 429 && repeats) {
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    return request(path, options, repeats - 1);
   }
   if (response.ok) return response.status === 204 ? null : response.json();
   const body = await response.json().catch(() => null);

@@ -1,6 +1,6 @@
 /** The data that all screens share: who is logged in, the live calls and the open questions. */
 import { get } from './api.js';
-import { oneLine } from './format.js';
+import { millis, oneLine } from './format.js';
 import { createStore } from './store.js';
 import { LiveCalls } from '../live/live_calls.js';
 import { loadAgents } from '../live/agents.js';
@@ -55,11 +55,13 @@ export const answerName = (answer) => (typeof answer === 'string' ? answer : Obj
 export function endQuestion(end) {
   if (!end?.id) return;
   const ended = new Map(endedQuestions.get());
-  ended.set(end.id, end);
+  const question = questions.get().find(({ id }) => id === end.id);
+  // Its agent is gone, or stopped.
+  const isEarly = Date.now() < millis(question?.expiresAt) - 3_000;
+  ended.set(end.id, { isEarly, ...end });
   if (ended.size > ENDED_MAX) ended.delete(ended.keys().next().value);
   endedQuestions.set(ended);
-  const callId = questions.get().find(({ id }) => id === end.id)?.callId;
-  if (end.state === 'answered' && callId) live.setAnswer(callId, answerName(end.answer), end.by);
+  if (end.state === 'answered' && question?.callId) live.setAnswer(question.callId, answerName(end.answer), end.by);
   questions.set(questions.get().filter(({ id }) => id !== end.id));
 }
 

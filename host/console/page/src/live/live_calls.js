@@ -9,6 +9,9 @@ export const CALLS_MAX = 2_000;
 /** Effects that are kept for a call. */
 export const EFFECTS_MAX = 200;
 
+/** An agent whose last call has ended before that is not listed. */
+const RECENT_MS = 300_000;
+
 /** Characters of the arguments that the filter searches. */
 const SEARCHED = 2_000;
 
@@ -134,11 +137,15 @@ export class LiveCalls {
     if (call) call.answered = { answer, by };
   }
 
-  /** Returns the agents with calls that run or wait. */
+  /** Returns the agents with calls that run or wait, or have ended within the last minutes: its last one, and how many in `recent`. */
   agents() {
     const agents = new Map();
-    for (const call of this.calls.values()) if (call.state !== 'finished' && call.process?.pid && call.session) agents.set(agentKey(call), call);
-    return [...agents.values()];
+    for (const call of this.calls.values()) {
+      const key = agentKey(call);
+      const isRecent = call.state !== 'finished' || Date.now() - millis(call.finished.at) < RECENT_MS;
+      if (isRecent && call.process?.pid && call.session) agents.set(key, { ...call, recent: 1 + (agents.get(key)?.recent ?? 0) });
+    }
+    return [...agents.keys()].sort().map((key) => agents.get(key));
   }
 
   /** Returns how many calls of an agent run and wait. */

@@ -13,7 +13,7 @@ import { isNarrow } from '../parts/narrow.js';
 import { stopOf, stoppedAgents } from './agents.js';
 import { CallDetail } from './call_detail.js';
 import { CallRow } from './call_row.js';
-import { StopAgentDialog, StoppedAgents } from './stop_agent.js';
+import { ActiveAgents, StopAgentDialog, StoppedAgents } from './stop_agent.js';
 
 const STATES = [
   ['all', 'All', 'all'],
@@ -37,18 +37,19 @@ export function LiveScreen() {
   const [isPaused, setPaused] = useState(false);
   const [isPointed, setPointed] = useState(false);
   const [agent, setAgent] = useState(null);
+  const stopped = useStore(stoppedAgents);
   const frozen = useRef(null);
   const held = useRef(null);
   const selected = parts[0] ?? null;
 
-  const current = useMemo(() => ({ rows: live.rows({ text, state, collapsed }), counts: live.counts(asked) }), [version, asked, text, state, collapsed]);
+  const current = useMemo(() => ({ rows: live.rows({ text, state, collapsed }), counts: live.counts(asked), agents: live.agents() }), [version, asked, text, state, collapsed]);
   if (!isPaused) frozen.current = null;
   else frozen.current ??= current;
   // The rows keep their places while the pointer is on them. Their calls still change.
   const filter = [text, state, collapsed];
   if (!isPointed || frozen.current) held.current = null;
   else if (!held.current?.filter.every((part, index) => part === filter[index])) held.current = { ...current, filter };
-  const { counts } = frozen.current ?? current;
+  const { counts, agents } = frozen.current ?? current;
   const { rows, counts: shownCounts } = frozen.current ?? held.current ?? current;
   const newer = held.current ? countNew(current.rows, rows) : 0;
   const active = counts.running + counts.waiting;
@@ -101,6 +102,7 @@ export function LiveScreen() {
     </div>
     ${shownCounts.waiting > 0 && html`<p class="message warn slim"><a href=${href('questions')}>${plural(shownCounts.waiting - shownCounts.behind, 'call waits', 'calls wait')} for an answer</a>${shownCounts.behind > 0 && `, and ${count(shownCounts.behind)} behind another question`}</p>`}
     <${StoppedAgents} />
+    ${mayAnswer(session.get()) && html`<${ActiveAgents} agents=${agents.filter((one) => !stopOf(stopped, one))} onStop=${setAgent} />`}
     ${isPaused && html`<p class="message warn slim">The view is paused. Calls go on; ${plural(live.calls.size, 'call')} known now.</p>`}
     <div class="columns call-columns" aria-hidden="true"><span>State</span><span>Tool</span><span>Arguments</span><span>Who</span><span class="right">Effects</span><span class="right">Took</span><span class="right">Started</span></div>
     ${rows.length

@@ -3,6 +3,7 @@ import { html, useState } from '../base/html.js';
 import { post } from '../base/api.js';
 import { ago, oneLine, plural } from '../base/format.js';
 import { announce } from '../base/notify.js';
+import { href } from '../base/router.js';
 import { live, mayAnswer, session } from '../base/session.js';
 import { useStore } from '../base/store.js';
 import { useAction } from '../parts/action.js';
@@ -74,6 +75,21 @@ export function StopAgentDialog({ agent, onClose }) {
         </div>
       </form>
     <//>
+  `;
+}
+
+const AGENTS_MAX = 50;
+
+/** The agents of the last minutes: calls may be too short to be stopped in their rows. */
+export function ActiveAgents({ agents, onStop }) {
+  if (!agents.length) return null;
+  return html`
+    <ul class="agents" tabindex="0" aria-label="Agents of the last minutes">
+      ${agents.slice(0, AGENTS_MAX).map(
+        (agent) => html`<li key=${agentKey(agent)}><${Name} text=${agentName(agent)} max=${30} /> <span class="faint small">${plural(agent.recent, 'call')}</span> <${AgentButton} agent=${agent} onStop=${() => onStop(agent)} quiet /></li>`,
+      )}
+      ${agents.length > AGENTS_MAX && html`<li class="small">and ${agents.length - AGENTS_MAX} more, in <a href=${href('tools', ['sessions'])}>Sessions</a></li>`}
+    </ul>
   `;
 }
 

@@ -22,6 +22,9 @@ export function Risk({ risk }) {
   return html`<${Tag} tone=${RISK_TONE[risk] ?? ''}>${RISK_TONE[risk] ? `${risk} risk` : 'risk unknown'}<//>`;
 }
 
+/** Marks what an agent does after it has read text of strangers. */
+export const AfterStrangers = ({ labels }) => labels?.trust === 'untrusted' && html`<${Tag} tone="warn">after strangers’ text<//>`;
+
 /** An error of a request. */
 export function ErrorText({ error, onRetry }) {
   if (!error) return null;

@@ -21,10 +21,10 @@ export function useCut(items, max, noun) {
 
 /**
  * Calls as examples, the first ones of a longer list.
- * @param {{ label: string, max?: number, calls: any[], row: (call: any, index: number) => any }} props
+ * @param {{ label: string, max?: number, noun?: string, calls: any[], row: (call: any, index: number) => any }} props
  */
-export function CutCalls({ label, calls, row, max = 20 }) {
-  const { shown, button } = useCut(calls, max, 'call');
+export function CutCalls({ label, calls, row, max = 20, noun = 'call' }) {
+  const { shown, button } = useCut(calls, max, noun);
   if (!calls.length) return null;
   return html`<ul class="matches" tabindex="0" aria-label=${label}>${shown.map(row)}</ul>${button}`;
 }

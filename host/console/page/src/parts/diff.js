@@ -36,8 +36,7 @@ function FileDiff({ file, folded }) {
     <${Name} text=${file.path} max=${200} strong />
     <span class=${`tag ${KIND_TONE[file.kind] ?? ''}`}>${KIND[file.kind] ?? 'changed'}</span>
     <span class="spacer"></span>
-    <span class="good-text" aria-label=${plural(added, 'added line')}>+${added}</span>
-    <span class="bad-text" aria-label=${plural(removed, 'removed line')}>−${removed}</span>
+    ${!file.unknown && html`<span class="good-text" aria-label=${plural(added, 'added line')}>+${added}</span><span class="bad-text" aria-label=${plural(removed, 'removed line')}>−${removed}</span>`}
   `;
   const body =
     isShown &&

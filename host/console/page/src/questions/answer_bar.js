@@ -6,15 +6,16 @@ import { useStore } from '../base/store.js';
 import { AlwaysDialog } from './always_dialog.js';
 import { EditDialog } from './edit_dialog.js';
 import { NoDialog } from './no_dialog.js';
+import { AfterStrangers } from '../parts/controls.js';
 import { Name } from '../parts/text.js';
 
 /** A card or difference that has just appeared takes no answer for this long: the key or tap may have been meant for another one. */
 const GUARD_MS = 500;
 
 /**
- * @param {{ question: object, isDisabled: boolean, preview?: string, onAnswer: (given: object) => void }} props `preview` is the digest of the difference that is shown.
+ * @param {{ question: object, isDisabled: boolean, isChanged: boolean, preview?: string, onAnswer: (given: object) => void }} props `preview` is the digest of the difference that is shown. With `isChanged`, only a no counts.
  */
-export function AnswerBar({ question, isDisabled, preview, onAnswer }) {
+export function AnswerBar({ question, isDisabled, isChanged, preview, onAnswer }) {
   const { card = {}, answers = ['once', 'no'] } = question;
   const narrow = useStore(isNarrow);
   const [dialog, setDialog] = useState(null);
@@ -35,7 +36,7 @@ export function AnswerBar({ question, isDisabled, preview, onAnswer }) {
     setFault(null);
     setDialog(answer);
   };
-  const off = isDisabled || isGuarded;
+  const isOff = (answer) => isDisabled || isGuarded || (isChanged && answer !== 'no');
   const offers = (answer) => answers.includes(answer) && (answer !== 'edit' || card.editable !== false);
   const act = {
     once: () => onAnswer({ answer: 'once' }),
@@ -44,11 +45,11 @@ export function AnswerBar({ question, isDisabled, preview, onAnswer }) {
     edit: () => open('edit'),
     no: () => open('no'),
   };
-  const key = (answer) => offers(answer) && !off && act[answer];
+  const key = (answer) => offers(answer) && !isOff(answer) && act[answer];
   useKeys({ o: key('once'), s: key('session'), a: key('always'), e: key('edit'), n: key('no') });
   const button = (answer, text, letter, tone = '') =>
     offers(answer) &&
-    html`<button class=${`answer ${tone}`} disabled=${off} onClick=${act[answer]} aria-keyshortcuts=${letter}>${text}<kbd aria-hidden="true">${letter}</kbd></button>`;
+    html`<button class=${`answer ${tone}`} disabled=${isOff(answer)} onClick=${act[answer]} aria-keyshortcuts=${letter}>${text}<kbd aria-hidden="true">${letter}</kbd></button>`;
   const send = async (given) => {
     if (isSending.current) return;
     isSending.current = true;
@@ -69,6 +70,7 @@ export function AnswerBar({ question, isDisabled, preview, onAnswer }) {
   return html`
     ${card.always && (offers('session') || offers('always')) && (!narrow || showsMore) &&
     html`<p class="coverage small" tabindex="0"><span class="faint">${!offers('session') ? '“Always” covers' : offers('always') ? '“This session” and “always” cover' : '“This session” covers'}</span> <${Name} text=${card.always.text} max=${Infinity} /></p>`}
+    ${narrow && html`<${AfterStrangers} labels=${question.labels} />`}
     <div class="answer-bar" role="group" aria-label="Answer" ref=${bar} aria-busy=${isDisabled}>
       ${narrow
         ? html`

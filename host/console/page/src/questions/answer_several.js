@@ -4,7 +4,7 @@ import { post, segment } from '../base/api.js';
 import { plural } from '../base/format.js';
 import { announce } from '../base/notify.js';
 import { endQuestion } from '../base/session.js';
-import { Risk } from '../parts/controls.js';
+import { AfterStrangers, Risk } from '../parts/controls.js';
 import { Dialog } from '../parts/dialog.js';
 import { Diff } from '../parts/diff.js';
 import { Framed, Name } from '../parts/text.js';
@@ -55,7 +55,7 @@ function Confirm({ answer, questions, onClose, onSend }) {
         ${questions.map(
           (question) => html`
             <li key=${question.id}>
-              <${Risk} risk=${question.card.risk} /> <${Name} text=${question.card.tool} strong /> <${Name} text=${question.card.summary} max=${200} />
+              <${Risk} risk=${question.card.risk} /> <${Name} text=${question.card.tool} strong /> <${Name} text=${question.card.summary} max=${200} /> <${AfterStrangers} labels=${question.labels} />
               ${answer === 'session' && question.card.always && html`<div class="small faint">covers <${Name} text=${question.card.always.text} max=${Infinity} /></div>`}
               <${Allowed} question=${question} />
             </li>

@@ -40,7 +40,7 @@ export function EditDialog({ card, refusal, onSend, onClose }) {
             onInput=${(event) => setText(event.currentTarget.value)}
           ></textarea>
         </label>
-        <p id=${id} class=${fault ? 'bad-text' : 'faint'} role="status">${fault ?? (isSame ? 'Not changed yet.' : 'Valid JSON. The edited call passes all checks again.')}</p>
+        <p id=${id} class=${fault ? 'bad-text' : 'faint'} role="status">${fault ?? (isSame ? 'Not changed yet.' : 'Valid JSON. The edited call is checked again, and may be asked about again.')}</p>
         <${ErrorText} error=${refusal} />
         <div class="actions">
           <button type="button" onClick=${onClose}>Back</button>

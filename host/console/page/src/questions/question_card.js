@@ -7,15 +7,15 @@ import { href } from '../base/router.js';
 import { endQuestion } from '../base/session.js';
 import { useSeconds } from '../base/seconds.js';
 import { Diff } from '../parts/diff.js';
-import { Decision, ErrorText, Facts, Risk } from '../parts/controls.js';
+import { AfterStrangers, Decision, Facts, Risk } from '../parts/controls.js';
 import { HostText, isHostLayer } from '../parts/host_text.js';
 import { Reasons } from '../parts/reasons.js';
 import { Framed, Name, Names } from '../parts/text.js';
 import { AgentButton } from '../live/stop_agent.js';
 import { AnswerBar } from './answer_bar.js';
 
-export function QuestionCard({ question, onDone, canAnswer, position, onStep, agent, onStopAgent }) {
-  const { id, card = {}, callId, session, askedAt, expiresAt, preview, labels } = question;
+export function QuestionCard({ question, isEdited, onDone, canAnswer, position, onStep, agent, onStopAgent }) {
+  const { id, card = {}, callId, session, preview, labels } = question;
   const [commands, hosts, secrets] = [question.commands ?? [], question.hosts ?? [], question.secrets ?? []];
   const [error, setError] = useState(null);
   const [isBusy, setBusy] = useState(false);
@@ -28,10 +28,11 @@ export function QuestionCard({ question, onDone, canAnswer, position, onStep, ag
     setBusy(true);
     setError(null);
     try {
-      await post(`questions/${segment(id)}/answer`, { ...shown, ...given });
+      // A no is for whatever the call asks now.
+      await post(`questions/${segment(id)}/answer`, { ...shown, ...(given.answer === 'no' && { fingerprint: card.fingerprint }), ...given });
       announce('Your answer counts.');
       endQuestion({ id, state: 'answered', answer: given.answer, by: 'you' });
-      onDone();
+      onDone(given.answer);
       return null;
     } catch (fault) {
       setError(fault);
@@ -59,9 +60,11 @@ export function QuestionCard({ question, onDone, canAnswer, position, onStep, ag
         <header class="card-head">
           <h2 id=${`title-${id}`}>May <${Name} text=${card.tool} max=${80} strong /> run?</h2>
           <${Risk} risk=${card.risk} />
+          <${AfterStrangers} labels=${labels} />
         </header>
+        ${isEdited && html`<p class="message">This call was edited, and waits again: it has not run with the edited arguments.</p>`}
         <p class="summary"><${Name} text=${card.summary} max=${400} /></p>
-        <p class="faint small"><${Asked} askedAt=${askedAt} expiresAt=${expiresAt} /> by <${Asker} question=${question} />${calls.length ? html`, within ${calls.map((call, index) => html`<${Name} key=${index} text=${call} /> `)}` : ''} ${agent && html`<${AgentButton} agent=${agent} onStop=${onStopAgent} quiet />`}</p>
+        <p class="faint small"><${Asked} question=${question}>${calls.length > 0 && html`, within ${calls.map((call, index) => html`<${Name} key=${index} text=${call} /> `)}`}<//> ${agent && html`<${AgentButton} agent=${agent} onStop=${onStopAgent} quiet />`}</p>
         ${cause && html`<p class="because"><span class="faint">Reason:</span> <${isHostLayer(cause.layer) ? HostText : Name} text=${cause.text} max=${240} /> <button class="link" onClick=${() => why.current.scrollIntoView({ block: 'start' })}>Why you are asked</button></p>`}
         ${card.changes?.length > 0 && html`<section class="message warn"><h3>Changed since you granted it</h3><${Names} texts=${card.changes} /></section>`}
 
@@ -105,7 +108,7 @@ export function QuestionCard({ question, onDone, canAnswer, position, onStep, ag
         ${error && html`<div class="message bad" role="alert"><strong>Your answer did not count.</strong> ${error.message}</div>`}
         ${isChanged && html`<div class="message warn" role="alert">The question has changed since you read it. <button onClick=${() => { setShown({ fingerprint: card.fingerprint, preview: preview?.digest }); setError(null); }}>I have read it again</button></div>`}
         ${canAnswer
-          ? html`<${AnswerBar} question=${question} isDisabled=${isBusy || isChanged} preview=${shown.preview} onAnswer=${answer} />`
+          ? html`<${AnswerBar} question=${question} isDisabled=${isBusy} isChanged=${isChanged} preview=${shown.preview} onAnswer=${answer} />`
           : html`<p class="message">Your role can see questions, but not answer them.</p>`}
       </div>
     </article>
@@ -125,16 +128,18 @@ export function Commands({ commands }) {
   `;
 }
 
-function Asked({ askedAt, expiresAt }) {
+/** Since when, who asks, and for how long. */
+function Asked({ question, children }) {
+  const { askedAt, expiresAt } = question;
   const now = useSeconds();
   const left = millis(expiresAt) - now;
-  return html`Asked ${ago(askedAt, now)}${Number.isFinite(left) && html`, ${left > 0 ? html`open for <span class=${left < 30_000 ? 'warn-text' : ''}>${duration(left)}</span> more` : 'expired'}`}`;
+  return html`Asked ${ago(askedAt, now)} by <${Asker} question=${question} />${children}${Number.isFinite(left) && html`, ${left > 0 ? html`open for <span class=${left < 30_000 ? 'warn-text' : ''}>${duration(left)}</span> more` : 'expired'}`}`;
 }
 
 /** Who asks: the agent by its own name, if it has one, and the process. */
-function Asker({ question: { client, process } }) {
+export function Asker({ question: { client, process }, short }) {
   const shown = html`<${Name} text=${process} max=${60} />`;
-  return client ? html`<${Name} text=${client} max=${64} /> (${shown})` : shown;
+  return client ? html`<${Name} text=${client} max=${64} />${!short && html` (${shown})`}` : shown;
 }
 
 const READ = { system: 'no text of strangers', user: 'no text of strangers', verified: 'no text of strangers', untrusted: 'text of strangers' };

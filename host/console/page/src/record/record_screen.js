@@ -15,12 +15,16 @@ const TABS = [
   { id: 'what-if', text: 'What if' },
 ];
 
+/** The filter of the timeline, for the way back to it. */
+let filter = {};
+
 export function RecordScreen() {
   const { parts, query } = useStore(route);
   const tab = TABS.some(({ id }) => id === parts[0]) ? parts[0] : 'timeline';
+  if (tab === 'timeline') filter = query;
   return html`
     <div class="screen">
-      <${Tabs} label="Record" tabs=${TABS} selected=${tab} onSelect=${(id) => go(href('record', id === 'timeline' ? [] : [id]))} />
+      <${Tabs} label="Record" tabs=${TABS} selected=${tab} onSelect=${(id) => go(id === 'timeline' ? href('record', [], filter) : href('record', [id]))} />
       ${tab === 'timeline' && html`<${Timeline} parts=${parts} filter=${query} />`}
       ${tab === 'charts' && html`<${Charts} />`}
       ${tab === 'strangers' && html`<${Strangers} />`}

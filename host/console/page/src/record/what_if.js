@@ -52,7 +52,7 @@ export function WhatIfResult({ result: { isBusy, error, data } }) {
         ({ before, after, count: number, approximate = 0, examples = [] }, index) => html`
           <section key=${index} class="change">
             <p><strong>${plural(number, 'call')}</strong> <${Decision} decision=${before} /> → <${Decision} decision=${after} />${approximate > 0 && html` <span class="faint small">${approximate === number ? '' : `${count(approximate)} `}judged by the tool alone: rules about arguments may still be stricter</span>`}</p>
-            <${CutCalls} label="Examples" max=${5} calls=${examples} row=${({ callId, time, tool, summary }) => html`<li key=${callId}><span class="faint">${moment(time)}</span> <a href=${href('record', ['call', callId])}><${Name} text=${tool} strong /></a> <${Name} text=${summary} max=${160} /></li>`} />
+            <${CutCalls} label="Examples" max=${5} noun="example" calls=${examples} row=${({ callId, time, tool, summary }) => html`<li key=${callId}><span class="faint">${moment(time)}</span> <a href=${href('record', ['call', callId])}><${Name} text=${tool} strong /></a>${summary !== tool && html` <${Name} text=${summary} max=${160} />`}</li>`} />
           </section>
         `,
       )}

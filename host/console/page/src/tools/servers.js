@@ -1,16 +1,19 @@
 /** MCP servers: state, log, start and stop. */
-import { html } from '../base/html.js';
+import { html, useEffect, useState } from '../base/html.js';
 import { post, segment, useLoad } from '../base/api.js';
-import { oneLine, plural } from '../base/format.js';
+import { oneLine, plural, visible } from '../base/format.js';
 import { announce } from '../base/notify.js';
 import { adminOnly, isAdmin, session } from '../base/session.js';
 import { emitChange, useStore } from '../base/store.js';
 import { useAction } from '../parts/action.js';
 import { Empty, ErrorText, RoleNote, Tag } from '../parts/controls.js';
 import { LoadState } from '../parts/split.js';
-import { Framed, Name } from '../parts/text.js';
+import { Name } from '../parts/text.js';
 
 const TONE = { running: 'good', connected: 'good', failed: 'bad', stopped: 'faint', off: 'faint' };
+
+/** Time between two looks at an open log. */
+const LOG_MS = 3_000;
 
 export function ServerList() {
   const load = useLoad('servers', 'servers');
@@ -50,7 +53,22 @@ function Server({ server: { name, state, transport, tools, error, logs = [], log
       </div>
       ${error && html`<div class="message bad"><${Name} text=${error} max=${600} /></div>`}
       <${ErrorText} error=${act.error} />
-      ${logs.length > 0 && html`<details open=${state === 'failed'}><summary>Log</summary><${Framed} text=${logs.map((line) => (typeof line === 'string' ? line : (line.text ?? JSON.stringify(line)))).join('\n')} label=${`Log of ${oneLine(name, 60)}`} /></details>`}
+      ${logs.length > 0 && html`<${Log} name=${name} logs=${logs} isFirstOpen=${state === 'failed'} />`}
     </section>
+  `;
+}
+
+/** The end of a log: the newest lines are in sight. While it is open, new lines appear within seconds. */
+function Log({ name, logs, isFirstOpen }) {
+  const [isOpen, setOpen] = useState(isFirstOpen);
+  useEffect(() => {
+    const timer = isOpen && setInterval(() => emitChange('servers'), LOG_MS);
+    return () => clearInterval(timer);
+  }, [isOpen]);
+  return html`
+    <details open=${isOpen} onToggle=${(event) => setOpen(event.currentTarget.open)}>
+      <summary>Log, the last ${plural(logs.length, 'line')}</summary>
+      <div class="foreign log" tabindex="0" role="group" aria-label=${`Log of ${oneLine(name, 60)}`} translate="no"><div>${visible(logs.map((line) => (typeof line === 'string' ? line : (line.text ?? JSON.stringify(line)))).join('\n'))}</div></div>
+    </details>
   `;
 }

@@ -1,10 +1,10 @@
 /** Changes of calls that can be taken back. */
 import { html, useState } from '../base/html.js';
 import { post, segment, useLoad } from '../base/api.js';
-import { ago, moment, plural } from '../base/format.js';
+import { ago, clock, moment, plural } from '../base/format.js';
 import { announce } from '../base/notify.js';
 import { go, href } from '../base/router.js';
-import { adminOnly, isAdmin, session } from '../base/session.js';
+import { adminOnly, isAdmin, live, session } from '../base/session.js';
 import { emitChange, useStore } from '../base/store.js';
 import { useAction } from '../parts/action.js';
 import { Empty, ErrorText, RoleNote, Tag } from '../parts/controls.js';
@@ -13,6 +13,7 @@ import { useCut } from '../parts/cut_list.js';
 import { Dialog } from '../parts/dialog.js';
 import { DetailPane, LoadState, Split, useListKeys } from '../parts/split.js';
 import { Name, Names } from '../parts/text.js';
+import { agentName } from '../live/agents.js';
 
 export function UndoList({ selected }) {
   const load = useLoad('undo', 'undo');
@@ -30,7 +31,7 @@ export function UndoList({ selected }) {
         ({ id, tool, time, summary, files = [], undone }) => html`
           <li key=${id} class=${id === selected ? 'tool-item selected' : 'tool-item'}>
             <a href=${href('tools', ['undo', id])} aria-current=${id === selected ? 'true' : undefined}>
-              <span class="line"><${Name} text=${tool} max=${60} strong /> <span class="faint small">${ago(time)}</span><span class="spacer"></span>${undone && html`<${Tag} tone="faint">undone<//>`}</span>
+              <span class="line"><${Name} text=${tool} max=${60} strong /> <span class="faint small">${clock(time)}, ${ago(time)}</span><span class="spacer"></span>${live.calls.has(id) && html`<${Name} text=${agentName(live.calls.get(id))} max=${30} />`}${undone && html`<${Tag} tone="faint">undone<//>`}</span>
               <span class="line small"><span class="grow clip"><${Name} text=${summary || files.join(', ')} max=${120} /></span><span class="faint">${plural(files.length, 'file')}</span></span>
             </a>
           </li>
@@ -47,6 +48,7 @@ function UndoDetail({ id, onClose }) {
   const load = useLoad(`undo/${segment(id)}`, 'undo');
   const { data } = load;
   const person = useStore(session);
+  const changed = (data?.diff ?? []).filter(({ changedSince }) => changedSince);
   const [isAsking, setAsking] = useState(false);
   const [restored, setRestored] = useState(null);
   const undo = useAction(async () => {
@@ -61,7 +63,7 @@ function UndoDetail({ id, onClose }) {
       label="Change"
       title=${data ? html`<${Name} text=${data.tool} strong />` : 'Change'}
       tags=${data?.undone && html`<${Tag} tone="faint">undone<//>`}
-      actions=${data && !data.undone && html`<button class="primary" disabled=${!isAdmin(person)} onClick=${() => setAsking(true)}>Undo…</button>`}
+      actions=${data && !data.undone && !changed.length && html`<button class="primary" disabled=${!isAdmin(person)} onClick=${() => setAsking(true)}>Undo…</button>`}
       onClose=${onClose}
     >
       <${ErrorText} error=${undo.error} />
@@ -70,7 +72,8 @@ function UndoDetail({ id, onClose }) {
         ${data &&
         html`
           ${!data.undone && html`<${RoleNote} text=${adminOnly(person, 'Undoing a change')} />`}
-          <p class="faint small detail-time">${moment(data.time)}${data.summary && html`, <${Name} text=${data.summary} max=${200} />`}</p>
+          <p class="faint small detail-time">${moment(data.time)}, <a href=${href('record', ['call', id])}>show the call</a>${data.summary && html`, <${Name} text=${data.summary} max=${200} />`}</p>
+          ${!data.undone && changed.length > 0 && html`<div class="message warn"><p>Files have changed since. Undo would lose the later changes, so it is only possible in a terminal: <code>mimir undo ${id} --force</code></p><${Names} texts=${changed.map(({ path }) => path)} /></div>`}
           ${!data.undone && html`<h3>What undo takes back</h3><${Diff} files=${data.diff} />`}
           ${data.unrecorded && html`<p class="message warn">Some changes of this call were not recorded, and cannot be undone: <${Name} text=${data.unrecorded.why ?? ''} max=${300} /></p>`}
         `}
