@@ -247,8 +247,8 @@ impl ConsoleListener {
         let server = Arc::clone(&self.server.0);
         let deadline = self.deadline();
         let busy = |_| ConsoleRequestError::busy();
-        // An order to stop never waits for other requests.
-        let waiting = if route.is_stop() {
+        // An order to stop calls, or to allow them again, never waits for other requests.
+        let waiting = if route.is_order() {
             None
         } else {
             Some(server.requests.enter(person, &server.options.limits)?)

@@ -253,13 +253,14 @@ struct ApplyBody {
 }
 
 impl BackendRoute {
-    /// Returns true for orders to stop calls.
-    pub(crate) fn is_stop(&self) -> bool {
+    /// Returns true for orders to stop calls, or to allow them again.
+    pub(crate) fn is_order(&self) -> bool {
         match self {
-            BackendRoute::StopAll | BackendRoute::StopAgent => true,
-            BackendRoute::Complete(request) => {
-                matches!(**request, ConsoleRequest::CancelCall { .. })
-            }
+            BackendRoute::StopAll | BackendRoute::StopAgent | BackendRoute::StartAgent => true,
+            BackendRoute::Complete(request) => matches!(
+                **request,
+                ConsoleRequest::CancelCall { .. } | ConsoleRequest::StartAll
+            ),
             _ => false,
         }
     }

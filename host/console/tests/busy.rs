@@ -198,6 +198,23 @@ async fn console_forgets_waiting_requests_of_clients_that_leave() {
 }
 
 #[tokio::test]
+async fn console_orders_do_not_wait_for_other_requests_of_the_person() {
+    let console = start(|limits| limits.user_requests = 1).await;
+    console.backend.held.send_replace(true);
+    let approver = Browser::log_in(&console, "app").await;
+    let running = approver.begin(WHAT_IF).await;
+    wait_for_evaluations(&console, 1).await;
+    assert_eq!(approver.get("state").await.status, 429);
+    let agent = r#"{"pid":1,"session":"s"}"#;
+    for order in ["agents/stop", "agents/start"] {
+        let reply = approver.post((order, agent)).await;
+        assert_eq!(reply.status, 204, "{order}: {}", reply.body);
+    }
+    drop(running);
+    console.backend.held.send_replace(false);
+}
+
+#[tokio::test]
 async fn console_gives_up_requests_that_wait_for_too_long() {
     let console = start(|limits| limits.request_time = Duration::from_millis(200)).await;
     console.backend.held.send_replace(true);
