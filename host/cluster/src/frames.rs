@@ -247,7 +247,7 @@ pub(crate) enum WorkerFrame {
 }
 
 impl WorkerFrame {
-    /// Returns true if the call goes on in the same way without the frame.
+    /// Returns true if the frame may be dropped: it only reports what the call does.
     pub(crate) fn is_report(&self) -> bool {
         matches!(
             self,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -211,16 +211,20 @@ impl MirrorTask {
         }
     }
 
-    /// Makes the folder a copy of a deployment. All files change at the same time, so that no process reads some of the
+    /// Makes the folder a copy of a deployment, or of a newer one that was published since. All files change at the same time, so that no process reads some of the
     /// old ones and some of the new ones.
     async fn apply(&self, deployment: &Deployment) -> Result<MirrorChange, DeploymentError> {
+        create_folder(&self.folder)?;
+        let _lock = lock_folder(&self.folder).await?;
+        // Another process may have copied a newer one while this one waited for the lock, which must stay.
+        let current = self.deployments.current(&self.workspace).await?;
+        let newer = current.filter(|current| current.revision > deployment.revision);
+        let deployment = newer.as_ref().unwrap_or(deployment);
         let manifest = &deployment.manifest;
         let in_force = MirrorChange::InForce {
             revision: deployment.revision,
             manifest: Arc::new(manifest.clone()),
         };
-        create_folder(&self.folder)?;
-        let _lock = lock_folder(&self.folder).await?;
         if self.is_copied(deployment) {
             (self.decisions)(manifest).map_err(DeploymentError::Decisions)?;
             return Ok(in_force);
@@ -281,22 +285,36 @@ impl MirrorTask {
     }
 }
 
-/// Locks the folder of a copy, for as long as the returned file is open.
+/// Locks the folder of a copy, for as long as the returned file is open. The file contains the id of the process.
 async fn lock_folder(folder: &Path) -> Result<File, DeploymentError> {
     let path = folder.join(LOCK_FILE);
     let failed = |error| file_error(&path, error);
     let mut options = File::options();
-    let file = options.create(true).truncate(false).write(true).open(&path);
-    let file = file.map_err(failed)?;
+    options.create(true).truncate(false).read(true).write(true);
+    let mut file = options.open(&path).map_err(failed)?;
     let deadline = tokio::time::Instant::now() + LOCK_TIMEOUT;
     loop {
         match file.try_lock() {
-            Ok(()) => return Ok(file),
+            Ok(()) => {
+                // For the message below.
+                let _ = file.set_len(0);
+                let _ = write!(file, "{}", std::process::id());
+                return Ok(file);
+            }
             Err(TryLockError::WouldBlock) if tokio::time::Instant::now() < deadline => {
                 tokio::time::sleep(LOCK_INTERVAL).await;
             }
             Err(TryLockError::WouldBlock) => {
-                let message = "another process has been copying a deployment for too long: end it";
+                let mut id = String::new();
+                let _ = file.read_to_string(&mut id);
+                let process = match id.parse::<u32>() {
+                    Ok(id) => format!("process {id}"),
+                    Err(_) => "another process".to_owned(),
+                };
+                let message = format!(
+                    "{process} has been copying a deployment for more than {} s: if its connection is slow, wait for it, else end it",
+                    LOCK_TIMEOUT.as_secs()
+                );
                 return Err(failed(std::io::Error::other(message)));
             }
             // Some network file systems have no locks.
@@ -545,6 +563,20 @@ mod tests {
             "99"
         );
         assert!(!files.join("tools/a").exists() && !next.exists());
+    }
+
+    #[cfg(unix)]
+    #[tokio::test(start_paused = true)]
+    async fn deployment_lock_names_the_process_that_has_it() {
+        let root = tempfile::tempdir().unwrap();
+        // A longer text of an earlier process.
+        std::fs::write(root.path().join(LOCK_FILE), "1234567890").unwrap();
+        let lock = lock_folder(root.path()).await.unwrap();
+        let refused = lock_folder(root.path()).await.unwrap_err().to_string();
+        let process = format!("process {} has been copying", std::process::id());
+        assert!(refused.contains(&process), "{refused}");
+        drop(lock);
+        lock_folder(root.path()).await.unwrap();
     }
 
     #[test]
