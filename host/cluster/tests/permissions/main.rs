@@ -456,6 +456,52 @@ async fn cluster_nodes_of_one_user_share_the_copy_of_a_deployment() {
     }
 }
 
+/// Returns the number of files of this process that are open at a path.
+#[cfg(target_os = "linux")]
+fn count_open_files(path: &std::path::Path) -> usize {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap();
+    let open = open.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+    open.filter(|file| file == path).count()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server"]
+async fn cluster_deployment_that_waits_for_the_folder_does_not_replace_a_newer_one() {
+    let cluster = ClusterFolder::start(1);
+    let admin = cluster.connect("admin").await.unwrap();
+    admin.create_streams(None).await.unwrap();
+    let first = publish(&admin, &[("config.yml", b"a: 1")], None).await;
+    let worker = cluster.connect("worker").await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = std::fs::canonicalize(folder.path()).unwrap();
+    let lock_path = path.join("deployment.lock");
+    let lock = std::fs::File::create(&lock_path).unwrap();
+    lock.lock().unwrap();
+    let mirror = tokio::spawn({
+        let state = Arc::new(NatsState::new(worker.clone()));
+        let decisions = Arc::new(|_: &DeploymentManifest| Ok(()));
+        DeploymentMirror::start(worker, state, "web", path.clone(), decisions)
+    });
+    // The first deployment was read.
+    let waits = async {
+        while count_open_files(&lock_path) < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waits).await.unwrap();
+    let second = publish(&admin, &[("config.yml", b"a: 2")], Some(first)).await;
+    drop(lock);
+    let mirror = mirror.await.unwrap().unwrap();
+    let change = mirror.changes().borrow().clone();
+    assert!(
+        matches!(change, MirrorChange::InForce { revision, .. } if revision == second),
+        "{change:?}"
+    );
+    let copy = std::fs::read_to_string(path.join(".mimir/config.yml"));
+    assert_eq!(copy.unwrap(), "a: 2");
+}
+
 /// Every key can have the server's answer to a request stored in a stream: it must neither count nor stay in the way.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs nats-server"]
