@@ -1,11 +1,14 @@
 //! Built-in danger patterns: effects that the user must see in advance, even if a rule allows the command. They match
 //! parsed commands, not text.
 
-use crate::interpreters::{FOREIGN_SHELLS, LANGUAGES, SHELLS};
-use crate::path_text::{is_safe_device, lexical};
+use crate::interpreters::{self, common_name, is_interpreter};
+use crate::path_text::{base_name, is_safe_device, lexical};
+use crate::unseen_code::takes_script_from_input;
 use crate::{
     EnclosingCommand, InsertedText, ParsedCommand, ParsedProgram, PlainCommand, ShellWord,
 };
+
+mod git_dangers;
 
 /// A dangerous effect of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,10 +216,10 @@ const PATTERNS: &[(&str, &str, DangerTest)] = &[
             let known = ["curl", "fetch", "ftp", "nc", "ncat", "wget"];
             programs.iter().any(|program| known.contains(program))
         };
-        let runs_text = is_shell(command.simple)
-            || is_program(command.simple, LANGUAGES)
+        let may_run_text = is_shell(command.simple)
+            || runs_text(command.simple)
             || is_program(command.simple, &["eval", ".", "source"]);
-        runs_text
+        may_run_text
             && (fetches(&command.piped_from)
                 || fetches(&command.nested) && runs_nested(command.simple))
     }),
@@ -275,7 +278,7 @@ const PATTERNS: &[(&str, &str, DangerTest)] = &[
     ),
     ("git history", "discards work or history", |command| {
         is_program(command.simple, &["git"])
-            && discards_git_work(&PlainCommand::normalize(&command.simple.words).words)
+            && git_dangers::discards_work(&PlainCommand::normalize(&command.simple.words).words)
     }),
     ("publish", "publishes a package", |command| {
         let publish = [
@@ -292,6 +295,8 @@ const PATTERNS: &[(&str, &str, DangerTest)] = &[
                     || word.contains("docker.sock")
                     || word == "--pid=host"
                     || word.starts_with("/:")
+                    || word.starts_with("-v/:")
+                    || word.starts_with("--volume=/:")
             };
             is_program(command.simple, &["docker", "podman", "nerdctl"])
                 && (arguments(command.simple).any(grants_access) || command.may_have_options())
@@ -395,11 +400,6 @@ fn is_device(path: &str) -> bool {
     }
 }
 
-/// Returns the last part of a path: `rm` for `/bin/rm`.
-fn base_name(program: &str) -> &str {
-    program.rsplit('/').next().unwrap_or(program)
-}
-
 fn is_program(simple: &ParsedCommand, programs: &[&str]) -> bool {
     simple
         .program()
@@ -407,7 +407,23 @@ fn is_program(simple: &ParsedCommand, programs: &[&str]) -> bool {
 }
 
 fn is_shell(simple: &ParsedCommand) -> bool {
-    is_program(simple, SHELLS) || is_program(simple, FOREIGN_SHELLS)
+    simple.program().is_some_and(interpreters::is_shell)
+}
+
+/// Interpreters whose code often takes its data, and more code, from the network.
+const LANGUAGES: &[&str] = &[
+    "lua", "node", "perl", "php", "python", "ruby", "ts-node", "tsx",
+];
+
+/// Returns true if an interpreter may run text that it reads. For less usual interpreters, the words must not name the
+/// code.
+fn runs_text(simple: &ParsedCommand) -> bool {
+    let Some(program) = simple.program().map(base_name) else {
+        return false;
+    };
+    common_name(program).is_some_and(|name| LANGUAGES.contains(&name))
+        || is_interpreter(program) && interpreters::runs_input(&simple.words)
+        || takes_script_from_input(program, simple.words.get(1..).unwrap_or_default())
 }
 
 fn arguments(simple: &ParsedCommand) -> impl Iterator<Item = &str> {
@@ -486,36 +502,4 @@ fn is_credentials(word: &str) -> bool {
     is_environment
         || parts.iter().any(|part| word.contains(part))
         || names.contains(&base_name(word))
-}
-
-/// Returns true if a git command may discard uncommitted work or commits.
-fn discards_git_work(words: &[ShellWord]) -> bool {
-    let forced = has_option(
-        words,
-        &["--force", "--force-with-lease", "--mirror", "--delete"],
-        "f",
-    );
-    let Some(command) = words.get(1) else {
-        return false;
-    };
-    let rest = &words[2..];
-    let has_unclear = || rest.iter().any(is_unclear);
-    let known = || rest.iter().filter_map(ShellWord::known);
-    match command.known() {
-        Some("push") => forced || has_unclear() || known().any(|word| word.starts_with(['+', ':'])),
-        Some("reset") => {
-            has_unclear() || known().any(|word| "--hard".starts_with(word) && word.len() > 3)
-        }
-        Some("clean") => forced || has_unclear(),
-        Some("branch") => has_option(words, &["--delete"], "D") || has_unclear(),
-        Some("checkout" | "restore" | "switch") => {
-            forced || has_unclear() || known().any(|word| matches!(word, "." | "--discard-changes"))
-        }
-        Some("filter-branch" | "filter-repo" | "update-ref" | "gc" | "prune") => true,
-        Some("stash") => has_unclear() || known().any(|word| matches!(word, "clear" | "drop")),
-        Some("reflog") => has_unclear() || known().any(|word| matches!(word, "expire" | "delete")),
-        Some(_) => false,
-        // An unknown subcommand may be any of these.
-        None => true,
-    }
 }

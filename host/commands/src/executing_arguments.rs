@@ -2,6 +2,7 @@
 //! itself is allowed.
 
 use crate::ShellWord;
+use crate::interpreters::{self, is_interpreter};
 
 /// Arguments with which a program runs something or changes files.
 enum ExecutingArguments {
@@ -44,6 +45,23 @@ const EXECUTING_PROGRAMS: &[(&str, ExecutingArguments)] = &[
     ("readarray", OptionsAnywhere(&["-C"])),
     // Programs that run their arguments elsewhere or later.
     ("at", Always(RUNS_ARGUMENTS)),
+    ("catchsegv", Always(RUNS_ARGUMENTS)),
+    ("chronic", Always(RUNS_ARGUMENTS)),
+    ("dbus-run-session", Always(RUNS_ARGUMENTS)),
+    ("eatmydata", Always(RUNS_ARGUMENTS)),
+    ("faketime", Always(RUNS_ARGUMENTS)),
+    ("gosu", Always(RUNS_ARGUMENTS)),
+    ("machinectl", Always(RUNS_ARGUMENTS)),
+    ("mosh", Always(RUNS_ARGUMENTS)),
+    ("proot", Always(RUNS_ARGUMENTS)),
+    ("proxychains", Always(RUNS_ARGUMENTS)),
+    ("proxychains4", Always(RUNS_ARGUMENTS)),
+    ("rsh", Always(RUNS_ARGUMENTS)),
+    ("setarch", Always(RUNS_ARGUMENTS)),
+    ("sg", Always(RUNS_ARGUMENTS)),
+    ("sshpass", Always(RUNS_ARGUMENTS)),
+    ("su-exec", Always(RUNS_ARGUMENTS)),
+    ("torsocks", Always(RUNS_ARGUMENTS)),
     ("batch", Always(RUNS_ARGUMENTS)),
     ("bwrap", Always(RUNS_ARGUMENTS)),
     ("chroot", Always(RUNS_ARGUMENTS)),
@@ -52,7 +70,6 @@ const EXECUTING_PROGRAMS: &[(&str, ExecutingArguments)] = &[
     ("expect", Always(RUNS_ARGUMENTS)),
     ("fakeroot", Always(RUNS_ARGUMENTS)),
     ("firejail", Always(RUNS_ARGUMENTS)),
-    ("flock", Always(RUNS_ARGUMENTS)),
     ("gdb", Always(RUNS_ARGUMENTS)),
     ("ltrace", Always(RUNS_ARGUMENTS)),
     ("nsenter", Always(RUNS_ARGUMENTS)),
@@ -70,15 +87,11 @@ const EXECUTING_PROGRAMS: &[(&str, ExecutingArguments)] = &[
     ("strace", Always(RUNS_ARGUMENTS)),
     ("su", Always(RUNS_ARGUMENTS)),
     ("systemd-run", Always(RUNS_ARGUMENTS)),
-    ("taskset", Always(RUNS_ARGUMENTS)),
     ("tmux", Always(RUNS_ARGUMENTS)),
-    ("unbuffer", Always(RUNS_ARGUMENTS)),
     ("unshare", Always(RUNS_ARGUMENTS)),
     ("valgrind", Always(RUNS_ARGUMENTS)),
-    ("watch", Always(RUNS_ARGUMENTS)),
     ("watchexec", Always(RUNS_ARGUMENTS)),
     ("wsl", Always(RUNS_ARGUMENTS)),
-    ("xvfb-run", Always(RUNS_ARGUMENTS)),
     ("ld.so", Always(RUNS_ARGUMENTS)),
     ("ld-linux-x86-64.so.2", Always(RUNS_ARGUMENTS)),
     // Interpreters with code in an argument instead of a file.
@@ -148,10 +161,7 @@ const EXECUTING_PROGRAMS: &[(&str, ExecutingArguments)] = &[
         "find",
         Options(&["-delete", "-fls", "-fprint", "-fprint0", "-fprintf"]),
     ),
-    (
-        "fd",
-        OptionsAnywhere(&["-x", "-X", "--exec", "--exec-batch"]),
-    ),
+    ("fd", OptionsAnywhere(FD_COMMANDS)),
     ("gcc", Options(&["-wrapper", "-fplugin", "-B", "-specs"])),
     (
         "go",
@@ -212,11 +222,35 @@ const EXECUTING_PROGRAMS: &[(&str, ExecutingArguments)] = &[
     ("zip", OptionsAnywhere(&["-T", "--unzip-command", "-TT"])),
 ];
 
+/// Returns the entry of a program, for an interpreter also under a name with a version.
+fn executing_arguments(program: &str) -> Option<&'static ExecutingArguments> {
+    let find = |program: &str| EXECUTING_PROGRAMS.iter().find(|(name, _)| *name == program);
+    let (_, arguments) =
+        find(program).or_else(|| interpreters::common_name(program).and_then(find))?;
+    Some(arguments)
+}
+
+/// Returns the reason why the command that a program runs is not analyzed, so that the words do not show its effects.
+pub(crate) fn unseen_command(program: &str, words: &[ShellWord]) -> Option<String> {
+    let rest = words.get(1..).unwrap_or_default();
+    let only_prints = matches!(rest, [ShellWord::Known(word)] if matches!(word.as_str(), "--help" | "--version" | "-V"));
+    let is_unseen = match executing_arguments(program)? {
+        Always(effect) => {
+            !only_prints
+                && !is_interpreter(program)
+                && (*effect == RUNS_ARGUMENTS || program == "alias")
+        }
+        _ => program == "fd" && executing_option(program, rest, FD_COMMANDS).is_some(),
+    };
+    is_unseen.then(|| format!("`{program}` runs a command that is not analyzed"))
+}
+
+/// Options of `fd` that run a command for the files found.
+const FD_COMMANDS: &[&str] = &["-x", "-X", "--exec", "--exec-batch"];
+
 /// Returns the reason why a command may run more than its program, if its arguments can cause that.
 pub(super) fn executing_reason(program: &str, words: &[ShellWord]) -> Option<String> {
-    let (_, arguments) = EXECUTING_PROGRAMS
-        .iter()
-        .find(|(name, _)| *name == program)?;
+    let arguments = executing_arguments(program)?;
     let rest = words.get(1..).unwrap_or_default();
     match arguments {
         Always(effect) => Some(format!("`{program}` {effect}")),

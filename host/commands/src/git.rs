@@ -257,6 +257,67 @@ pub(super) fn risky_arguments(words: &[ShellWord]) -> Vec<String> {
     reasons
 }
 
+/// Ends of the names of settings whose value is a program or a command, in lower case.
+const PROGRAM_SETTINGS: &[&str] = &[
+    "askpass",
+    "clean",
+    "command",
+    "driver",
+    "editor",
+    "external",
+    "fsmonitor",
+    "gitproxy",
+    "helper",
+    "hookspath",
+    "pager",
+    "process",
+    "program",
+    "smudge",
+    "textconv",
+];
+
+/// Returns true if `name=value` makes git run a program other than the usual ones.
+fn sets_program(setting: &str) -> bool {
+    let (name, value) = setting.split_once('=').unwrap_or((setting, "?"));
+    let name = name.to_ascii_lowercase();
+    name.starts_with("alias.") && value.starts_with('!')
+        || PROGRAM_SETTINGS.iter().any(|end| name.ends_with(end))
+            && !matches!(value, "" | ":" | "cat" | "false" | "true")
+}
+
+/// Returns the reason why a git command runs a command that is not analyzed.
+pub(crate) fn unseen_command(words: &[ShellWord]) -> Option<String> {
+    let texts: Vec<&str> = words.iter().skip(1).map(ShellWord::text).collect();
+    let mut at = 0;
+    while let Some(option) = texts.get(at).filter(|text| text.starts_with('-')) {
+        let value = texts.get(at + 1).copied().unwrap_or_default();
+        if *option == "-c" && sets_program(value)
+            || *option == "--config-env"
+            || option.starts_with("--config-env=")
+            || option.starts_with("--exec-path=")
+        {
+            return Some("`git` runs a program that a setting names".to_owned());
+        }
+        let takes_value = matches!(
+            *option,
+            "-C" | "-c" | "--git-dir" | "--work-tree" | "--namespace" | "--attr-source"
+        );
+        at += 1 + usize::from(takes_value);
+    }
+    let (subcommand, rest) = texts.get(at..)?.split_first()?;
+    let runs = |word: &&&str| {
+        let letters = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+        word.starts_with("--ex") || letters.is_some_and(|letters| letters.contains('x'))
+    };
+    let is_unseen = match *subcommand {
+        "bisect" => rest.first() == Some(&"run"),
+        "rebase" | "difftool" => rest.iter().any(|word| runs(&word)),
+        "submodule" => rest.contains(&"foreach"),
+        _ => false,
+    };
+    is_unseen.then(|| format!("`git {subcommand}` runs a command that is not analyzed"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,7 @@
 //! `shell` parses text. The other modules describe programs: `git`, `sed` (and `awk`), `find`, `xargs`, `interpreters`,
 //! `wrappers` (`sudo`, `nice`), `executing_arguments` (options that run something), `finders` (commands that only print
 //! file names), `operands` and `script_operands` (files among the words), `subcommands` (package managers and build
-//! tools), `read_only` and `dangers`.
+//! tools), `unseen_code` (code from the standard input), `read_only` and `dangers`.
 //!
 //! The crate is pure: it accesses no disk, process or clock. Unsupported text and unlisted programs are reported as
 //! unknown, and need approval.
@@ -30,6 +30,7 @@ mod script_operands;
 mod sed;
 pub mod shell;
 pub mod subcommands;
+mod unseen_code;
 mod word;
 mod wrappers;
 mod xargs;
@@ -48,3 +49,4 @@ pub use program::{
 };
 pub use read_only::{only_reads, only_stages};
 pub use shell::InvalidProgram;
+pub use unseen_code::{loads_code, reads_input_as_data, unseen_code};

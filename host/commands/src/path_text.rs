@@ -40,6 +40,11 @@ pub fn is_safe_device(path: &str) -> bool {
     SAFE_DEVICES.contains(&path)
 }
 
+/// Returns the last part of a path: `rm` for `/bin/rm`.
+pub(crate) fn base_name(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or(program)
+}
+
 /// Returns the name of a program, without its folder if that is a system folder.
 pub(crate) fn program_name(program: &str) -> &str {
     let folders = ["/usr/bin/", "/bin/"];

@@ -38,6 +38,8 @@ pub struct ParsedCommand {
     pub wrappers: Vec<EnclosingCommand>,
     /// Index of the command in the script whose output this command reads through a pipe.
     pub piped_from: Option<usize>,
+    /// True if the script sets the standard input of the command: by a pipe, a redirection or a here-document.
+    pub has_input: bool,
     /// Index of the command in the script that must succeed directly before this one starts in the same shell, as in `a
     /// && b`.
     pub follows: Option<usize>,

@@ -2,6 +2,7 @@
 //! are details, such as the files to process.
 
 use crate::ShellWord;
+use crate::interpreters::{CodeSource, code_source};
 
 /// Programs without subcommands. Their arguments are details, such as the files to process.
 const WITHOUT_SUBCOMMANDS: &[&str] = &[
@@ -265,37 +266,29 @@ pub fn runs_project_code(words: &[ShellWord]) -> bool {
     is_listed && !RUN_NO_PROJECT_CODE.contains(&program)
 }
 
-/// Returns the file that a command runs, if its words show it: a program by path, or the argument of an interpreter.
-/// Files run by a build are not shown, and code among the words is not a file.
-pub fn executed_file(words: &[ShellWord]) -> Option<&ShellWord> {
-    let program = words.first()?;
-    let name = program.known()?;
-    if name.contains('/') {
-        return Some(program);
-    }
-    let is_version = |c: char| c.is_ascii_digit() || c == '.';
-    let unversioned = name.trim_end_matches(is_version);
-    let is_interpreter = INTERPRETERS.contains(&name) || INTERPRETERS.contains(&unversioned);
-    if !matches!(name, "." | "source") && !is_interpreter {
-        return None;
-    }
-    if runs_test_module(words) {
-        return None;
-    }
-    let code_option = match unversioned {
-        "python" => "-c",
-        "node" | "perl" | "ruby" => "-e",
-        "php" => "-r",
-        _ => "",
+/// Returns true for a program whose subcommands or arguments are listed here.
+pub(crate) fn has_known_actions(program: &str) -> bool {
+    WITHOUT_SUBCOMMANDS.contains(&program) || LEVELS.iter().any(|levels| levels.program == program)
+}
+
+/// Returns the files that a command runs, if its words show them: a program by path, and the files that an interpreter
+/// runs or loads. Files run by a build are not shown, and code among the words is not a file.
+pub fn executed_files(words: &[ShellWord]) -> Vec<ShellWord> {
+    let Some(name) = words.first().and_then(ShellWord::known) else {
+        return Vec::new();
     };
-    for word in &words[1..] {
-        match word.text() {
-            option if option == code_option => return None,
-            option if option.starts_with('-') => {}
-            _ => return Some(word),
-        }
+    let mut files = Vec::new();
+    if name.contains('/') {
+        files.extend(words.first().cloned());
     }
-    None
+    if matches!(name, "." | "source") {
+        files.extend(words.get(1).cloned());
+    } else if !runs_test_module(words)
+        && let Some(CodeSource::Files(run) | CodeSource::Unknown(run)) = code_source(words)
+    {
+        files.extend(run);
+    }
+    files
 }
 
 #[cfg(test)]
@@ -312,11 +305,14 @@ mod tests {
             ("bin/tool", Some("bin/tool")),
             ("cargo test x.rs", None),
             ("python3 -m unittest x.py", None),
-            ("python3 -m tool x.py", Some("tool")),
+            ("python3 -m tool x.py", Some("tool.py")),
+            ("/usr/bin/python3.11 x.py", Some("/usr/bin/python3.11")),
             ("python3", None),
             ("python3 -u -c print(1)", None),
             ("node -e 1 x.js", None),
             ("bash -e x.sh", Some("x.sh")),
+            ("tclsh8.6 x.tcl", Some("x.tcl")),
+            ("python3 --odd x.py", Some("x.py")),
             ("python3 x.py -c a", Some("x.py")),
             ("cat x.sh", None),
         ] {
@@ -324,7 +320,8 @@ mod tests {
                 .split(' ')
                 .map(|word| ShellWord::Known(word.to_owned()));
             let words: Vec<ShellWord> = words.collect();
-            let file = executed_file(&words).and_then(ShellWord::known);
+            let files = executed_files(&words);
+            let file = files.first().and_then(ShellWord::known);
             assert_eq!(file, expected, "{command}");
         }
     }

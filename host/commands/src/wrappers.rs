@@ -105,6 +105,78 @@ pub(super) const WRAPPERS: &[CommandWrapper] = &[
             ..options("cfw", "")
         },
     ),
+    plain_wrapper("unbuffer", options("p", "")),
+    CommandWrapper {
+        operands: 1,
+        ..plain_wrapper(
+            "taskset",
+            OptionTable {
+                long: &["all-tasks", "cpu-list"],
+                ..options("ac", "")
+            },
+        )
+    },
+    CommandWrapper {
+        effect: WrapperEffect::NeedsApproval("creates the files that its options name"),
+        ..plain_wrapper(
+            "xvfb-run",
+            OptionTable {
+                long: &["auto-servernum", "listen-tcp"],
+                long_values: &[
+                    "auth-file",
+                    "error-file",
+                    "server-args",
+                    "server-num",
+                    "wait",
+                    "xauth-protocol",
+                ],
+                ..options("al", "efnpsw")
+            },
+        )
+    },
+    CommandWrapper {
+        operands: 1,
+        effect: WrapperEffect::NeedsApproval("creates its lock file"),
+        ..plain_wrapper(
+            "flock",
+            OptionTable {
+                long: &[
+                    "close",
+                    "exclusive",
+                    "nb",
+                    "no-fork",
+                    "nonblock",
+                    "shared",
+                    "unlock",
+                    "verbose",
+                ],
+                long_values: &["conflict-exit-code", "timeout", "wait"],
+                ..options("enosux", "Ew")
+            },
+        )
+    },
+    CommandWrapper {
+        effect: WrapperEffect::NeedsApproval("repeats the command until it is stopped"),
+        ..plain_wrapper(
+            "watch",
+            OptionTable {
+                long: &[
+                    "beep",
+                    "chgexit",
+                    "color",
+                    "errexit",
+                    "exec",
+                    "no-linewrap",
+                    "no-title",
+                    "precise",
+                ],
+                long_values: &["interval"],
+                optional: "d",
+                long_optional: &["differences"],
+                ..options("bcegptwx", "n")
+            },
+        )
+    },
     plain_wrapper("command", options("p", "")),
     plain_wrapper("builtin", options("", "")),
     plain_wrapper("exec", options("cl", "a")),

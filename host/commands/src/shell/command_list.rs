@@ -48,6 +48,42 @@ fn items(command: &SimpleCommand) -> impl Iterator<Item = &CommandItem> {
     prefix.chain(command.suffix.iter().flat_map(|suffix| &suffix.0))
 }
 
+/// Returns the redirections of a simple command.
+pub(super) fn redirections(command: &SimpleCommand) -> impl Iterator<Item = &IoRedirect> {
+    items(command).filter_map(|item| match item {
+        CommandItem::IoRedirect(redirection) => Some(redirection),
+        _ => None,
+    })
+}
+
+/// Returns true if a redirection opens something that the command may read as its input. `/dev/null` is empty.
+pub(super) fn sets_input(redirection: &IoRedirect) -> bool {
+    match redirection {
+        IoRedirect::File(_, RedirectKind::Read, RedirectTarget::Filename(word)) => {
+            word.value != "/dev/null"
+        }
+        IoRedirect::File(_, kind, _) => matches!(
+            kind,
+            RedirectKind::Read | RedirectKind::ReadAndWrite | RedirectKind::DuplicateInput
+        ),
+        IoRedirect::HereString(..) | IoRedirect::HereDocument(..) => true,
+        IoRedirect::OutputAndError(..) => false,
+    }
+}
+
+/// Returns true for `exec`, which may redirect the files of the shell itself.
+pub(super) fn is_exec(command: &SimpleCommand) -> bool {
+    let mut words =
+        command
+            .word_or_name
+            .iter()
+            .chain(items(command).filter_map(|item| match item {
+                CommandItem::Word(word) => Some(word),
+                _ => None,
+            }));
+    words.any(|word| word.value.contains("exec"))
+}
+
 /// Previous part of a list, if it is a single command.
 #[derive(Default)]
 pub(super) struct PrecedingCommand {

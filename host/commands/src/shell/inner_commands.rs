@@ -4,7 +4,7 @@
 use crate::{EnclosingCommand, InsertedText, ParsedCommand, ShellRedirection, ShellWord};
 
 use crate::find;
-use crate::interpreters::{LANGUAGES, SHELLS};
+use crate::interpreters::{is_input_device, parsed_shell, runs_input};
 
 use super::builtins::{
     is_harmless_setting, makes_array, note_declarations, note_named_variables, risky_set_options,
@@ -56,27 +56,6 @@ fn base_name(program: &str) -> &str {
     name.filter(|name| !name.contains('/')).unwrap_or(program)
 }
 
-/// Returns true if a word is an inherited input instead of a file.
-fn is_input_device(word: &str) -> bool {
-    word.starts_with("/dev/") || word.starts_with("/proc/")
-}
-
-/// Returns true for an interpreter that runs its standard input.
-pub(super) fn runs_input(simple: &ParsedCommand) -> bool {
-    if !simple
-        .program()
-        .is_some_and(|name| LANGUAGES.contains(&base_name(name)))
-    {
-        return false;
-    }
-    let arguments = || simple.words.iter().skip(1).map(ShellWord::known);
-    let names_file = arguments()
-        .any(|text| text.is_none_or(|text| !text.starts_with('-') && !is_input_device(text)));
-    let prints_version =
-        arguments().any(|text| matches!(text, Some("--version" | "-V" | "-v" | "--help")));
-    !names_file && !prints_version
-}
-
 impl ScriptReader {
     /// Records a command, resolved to the program that it runs as far as that is known.
     pub(super) fn resolve_command(&mut self, mut simple: ParsedCommand, stdin: Option<ShellWord>) {
@@ -119,8 +98,10 @@ impl ScriptReader {
 
     /// Records a command that is not a wrapper.
     fn read_program(&mut self, program: &str, mut simple: ParsedCommand, stdin: Option<ShellWord>) {
+        if let Some(shell) = parsed_shell(program) {
+            return self.read_shell(shell, simple, stdin);
+        }
         match program {
-            _ if SHELLS.contains(&program) => return self.read_shell(program, simple, stdin),
             "eval" => return self.read_eval(simple),
             "trap" => self.read_trap(&mut simple),
             "find" => {
@@ -143,7 +124,7 @@ impl ScriptReader {
                 self.has_arrays |= makes_array(program, &simple.words);
                 note_named_variables(program, &mut simple);
             }
-            _ if runs_input(&simple) => simple
+            _ if runs_input(&simple.words) => simple
                 .unknown
                 .push(format!("`{program}` runs its standard input")),
             _ => {}
@@ -419,6 +400,9 @@ fn command_in_wrapper(
     let placeholders = xargs::placeholders(&options);
     let argument_files = xargs::argument_files(&options);
     let is_whole_name = xargs::passes_whole_names(&options);
+    let runs_directly = options
+        .iter()
+        .any(|option| matches!(option.name, "x" | "exec"));
     let mut simple = simple;
     while wrapper.takes_assignments
         && let Some(word) = simple.words.get(at)
@@ -495,7 +479,31 @@ fn command_in_wrapper(
             },
         });
     }
+    let is_text = match name {
+        "watch" => !runs_directly,
+        "flock" => matches!(
+            inner.first().and_then(ShellWord::known),
+            Some("-c" | "--command")
+        ),
+        _ => false,
+    };
+    if is_text && !inner.is_empty() {
+        inner.drain(..usize::from(name == "flock"));
+        let texts: Option<Vec<&str>> = inner.iter().map(ShellWord::known).collect();
+        let Some(texts) = texts else {
+            return fail(
+                simple,
+                format!("the command that `{name}` runs cannot be determined"),
+            );
+        };
+        let shell = ["sh", "-c", &texts.join(" ")];
+        inner = shell.map(|word| ShellWord::Known(word.to_owned())).into();
+    }
     if inner.is_empty() {
+        // `flock 9` locks an open file.
+        if name == "flock" {
+            return Err(Box::new(simple));
+        }
         // `exec 2>file` opens files for the shell itself.
         if name == "exec" {
             simple.words.clear();

@@ -43,6 +43,8 @@ pub(super) struct ScriptReader {
     pub(super) stdin: Vec<Option<ShellWord>>,
     /// Known variables.
     pub(super) variables: VariableScope,
+    /// True if the script replaces its own standard input, as in `exec <file`.
+    pub(super) input_is_replaced: bool,
     text_depth: usize,
     bytes_read: usize,
 }
@@ -117,6 +119,7 @@ impl ScriptReader {
             self.functions.extend(reader.functions);
             self.calls.extend(reader.calls);
             self.has_arrays |= reader.has_arrays;
+            self.input_is_replaced |= reader.input_is_replaced;
             self.bytes_read = reader.bytes_read;
         }
         is_valid
@@ -189,6 +192,7 @@ impl ScriptReader {
     /// Returns the program after all of it has been read.
     pub(super) fn finish(mut self) -> ParsedProgram {
         for simple in &mut self.script.commands {
+            simple.has_input |= self.input_is_replaced;
             let Some(name) = simple.program() else {
                 continue;
             };

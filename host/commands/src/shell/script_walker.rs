@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::interpreters::runs_input;
 use crate::{EnclosingCommand, ParsedCommand, ShellRedirection, ShellWord};
 use brush_parser::ast::{
     AndOrList, Assignment, AssignmentName, AssignmentValue, BinaryPredicate, CaseClauseCommand,
@@ -12,8 +13,7 @@ use brush_parser::ast::{
 };
 
 use super::braces;
-use super::command_list::{self, PrecedingCommand, reads_from_pipe, writes_to_pipe};
-use super::inner_commands::runs_input;
+use super::command_list::{self, PrecedingCommand, reads_from_pipe, sets_input, writes_to_pipe};
 use super::lexer::{self, ShellDialect};
 use super::parsed_script::ParsedScript;
 use super::script_reader::ScriptReader;
@@ -86,12 +86,13 @@ impl ScriptWalker<'_> {
             let emitted = &mut self.reader.script.commands[first..];
             let reads_pipe = number > 0 && reads_from_pipe(command);
             for simple in emitted.iter_mut().filter(|_| number > 0) {
+                simple.has_input = true;
                 let inside = simple.wrappers.get(depth..).unwrap_or_default();
                 if reads_pipe && inside.iter().all(is_wrapper) {
                     simple.piped_from = simple.piped_from.or(previous_stage);
                 }
                 // The code that the interpreter reads is unknown.
-                simple.hides_command |= simple.piped_from.is_none() && runs_input(simple);
+                simple.hides_command |= simple.piped_from.is_none() && runs_input(&simple.words);
             }
             // If a stage runs several commands, each of them may write the input of the next stage.
             let is_single = matches!(emitted, [simple] if simple.wrappers.len() == depth);
@@ -100,6 +101,32 @@ impl ScriptWalker<'_> {
     }
 
     fn walk_command(&mut self, command: &Command) {
+        let first = self.reader.script.commands.len();
+        self.walk_one(command);
+        let has_input = match command {
+            Command::Simple(simple) => {
+                let sets = command_list::redirections(simple).any(sets_input);
+                self.reader.input_is_replaced |= sets && command_list::is_exec(simple);
+                sets
+            }
+            Command::Compound(_, list) | Command::ExtendedTest(_, list) => {
+                list.iter().flat_map(|list| &list.0).any(sets_input)
+            }
+            // The caller determines the input of a function.
+            Command::Function(_) => true,
+        };
+        if has_input {
+            self.note_input(first);
+        }
+    }
+
+    /// Records that the script sets the standard input of all commands from index `first` on.
+    fn note_input(&mut self, first: usize) {
+        let commands = self.reader.script.commands.iter_mut().skip(first);
+        commands.for_each(|simple| simple.has_input = true);
+    }
+
+    fn walk_one(&mut self, command: &Command) {
         match command {
             Command::Simple(simple) => self.walk_simple(simple),
             Command::Compound(compound, redirections) => {

@@ -1,6 +1,6 @@
 //! A pipeline with the tool `exec` that runs nothing, and only returns the decision about a command.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime};
 
 use mimir_core::approval::{ApprovalAnswer, NoApprovalStore};
@@ -44,8 +44,13 @@ impl Backend for IdlePorts {
     }
 }
 
-impl Approver for IdlePorts {
-    fn ask<'a>(&'a self, _: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
+/// An approver that refuses every call, and keeps the cards.
+#[derive(Default)]
+struct CardRecorder(Mutex<Vec<Card>>);
+
+impl Approver for CardRecorder {
+    fn ask<'a>(&'a self, card: &'a Card) -> BoxFuture<'a, ApprovalAnswer> {
+        self.0.lock().unwrap().push(card.clone());
         Box::pin(std::future::ready(ApprovalAnswer::No))
     }
 }
@@ -98,9 +103,20 @@ fn exec() -> Tool {
     )
 }
 
+fn exec_call(arguments: Value) -> Call {
+    let context = CallContext {
+        request_id: RequestId::new(SystemTime::UNIX_EPOCH),
+        session_id: "session".into(),
+        conversation_id: None,
+        user: None,
+    };
+    Call::new("exec", arguments, context)
+}
+
 /// Returns decisions about commands, from a pipeline that runs nothing.
 pub struct DecisionTester {
     pipeline: Pipeline,
+    cards: Arc<CardRecorder>,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -112,8 +128,9 @@ impl DecisionTester {
             registry: Registry::new([exec()], vec![]),
             policy: Policy::new(&config, "config.yml").unwrap(),
         };
+        let cards = Arc::new(CardRecorder::default());
         let ports = PipelinePorts {
-            approver: Arc::new(IdlePorts),
+            approver: cards.clone(),
             approval_store: Arc::new(NoApprovalStore),
             vault: Arc::new(Redactor::new()),
             audit: Arc::new(IdlePorts),
@@ -123,7 +140,9 @@ impl DecisionTester {
         };
         Self {
             pipeline: Pipeline::new(snapshot, ports),
+            cards,
             runtime: tokio::runtime::Builder::new_current_thread()
+                .enable_time()
                 .build()
                 .unwrap(),
         }
@@ -145,14 +164,23 @@ impl DecisionTester {
 
     /// Explains the decision about these arguments.
     pub fn explain(&self, arguments: Value) -> CallExplanation {
-        let context = CallContext {
-            request_id: RequestId::new(SystemTime::UNIX_EPOCH),
-            session_id: "session".into(),
-            conversation_id: None,
-            user: None,
-        };
-        let call = Call::new("exec", arguments, context);
+        let call = exec_call(arguments);
         self.runtime.block_on(self.pipeline.explain(call)).unwrap()
+    }
+
+    /// Returns what the answer "always" to this shell text would store, and `None` if it is not offered.
+    pub fn always(&self, command: &str) -> Option<String> {
+        self.always_for(json!({ "command": command }))
+    }
+
+    /// Returns what the answer "always" to a call with these arguments would store, and `None` if it is not offered.
+    pub fn always_for(&self, arguments: Value) -> Option<String> {
+        let shown = arguments.to_string();
+        self.runtime
+            .block_on(self.pipeline.call(exec_call(arguments)));
+        let card = self.cards.0.lock().unwrap().pop();
+        let card = card.unwrap_or_else(|| panic!("no question about {shown}"));
+        card.always.map(|always| always.text)
     }
 
     /// Returns the decision about a shell text.

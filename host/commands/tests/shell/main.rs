@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot run has failed")]
 
+mod always;
 mod attacks;
 mod evaluated;
 mod fuzz;

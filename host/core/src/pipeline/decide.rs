@@ -175,6 +175,7 @@ pub(super) struct CallJudgement {
     pub(super) preview: Option<RequestPreview>,
     /// Remedies that would allow the call.
     pub(super) remedies: Vec<String>,
+        has_input: !command.stdin.is_empty(),
 }
 
 /// Evaluates all rules for the call, and collects the remedies.

@@ -10,7 +10,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use mimir_commands::{dangers, hidden_danger, is_harmless, only_stages, subcommands};
+use mimir_commands::{
+    dangers, hidden_danger, is_harmless, loads_code, only_stages, reads_input_as_data, subcommands,
+    unseen_code,
+};
 
 use crate::command::{
     CommandPattern, CommandProgram, CommandRequest, CommandRunner, CommandTarget, CommandVerdict,
@@ -62,6 +65,8 @@ pub(crate) struct CommandCheck<'a> {
     pub(crate) directory: Option<&'a str>,
     /// The environment variables set for the command.
     pub(crate) environment: &'a [(String, String)],
+    /// True if the caller sets the standard input of the program.
+    pub(crate) has_input: bool,
     /// The command patterns granted to the tool. If no mode is set, they allow matching commands.
     pub(crate) granted: &'a [CommandPattern],
     /// The rules for workspace paths that the tool may not reach or change.
@@ -78,7 +83,7 @@ pub(super) use crate::decision::BUILT_IN_SOURCE;
 const UNKNOWN: &str = "unknown effects";
 
 /// The name of the rule that applies if no mode is set.
-pub(super) const DEFAULT_LIST: &str = "the default list of commands";
+pub const DEFAULT_LIST: &str = "the default list of commands";
 
 /// Returns the command in the arguments of a call, in the form that the tool `exec` accepts.
 pub(crate) fn command_in_arguments(arguments: &Value) -> Option<CommandRequest> {
@@ -305,8 +310,13 @@ impl Policy {
             for text in &script.unknown {
                 ask_each_time(unknown_reason(text.clone()), evaluation);
             }
-            for text in unsafe_variables(check) {
-                evaluation.push(unknown_reason(text));
+            for name in unsafe_variables(check) {
+                let reason = unknown_reason(variable_text(name));
+                if loads_code(name) {
+                    ask_each_time(reason, evaluation);
+                } else {
+                    evaluation.push(reason);
+                }
             }
         } else {
             let unknown_parts = script
@@ -330,8 +340,14 @@ impl Policy {
                 }
             }
             if !lenient {
+                let unseen = unseen_code(simple, check.has_input);
+                if let Some(why) = &unseen
+                    && !simple.unknown.contains(why)
+                {
+                    ask_each_time(unknown_part(simple, why), evaluation);
+                }
                 for reason in unknown_command_parts(simple) {
-                    if simple.hides_command {
+                    if simple.hides_command || unseen.is_some() {
                         ask_each_time(reason, evaluation);
                     } else {
                         evaluation.push(reason);
@@ -353,8 +369,7 @@ impl Policy {
                     .into_iter()
                     .for_each(|reason| evaluation.push(reason));
                 let version_file = || directories.version_file(simple);
-                let (reason, offer) =
-                    default_list_reason(simple, check.granted, &executed, version_file);
+                let (reason, offer) = default_list_reason(simple, check, &executed, version_file);
                 evaluation.push_with_basis(
                     reason,
                     RuleBasis {
@@ -390,7 +405,7 @@ pub(crate) fn only_reads(script: &ParsedProgram) -> bool {
 /// that the tool was granted, are allowed. All other commands require approval; a person can approve all similar ones.
 fn default_list_reason(
     simple: &ParsedCommand,
-    granted: &[CommandPattern],
+    check: &CommandCheck<'_>,
     executed: &[String],
     version_file: impl FnOnce() -> Option<String>,
 ) -> (DecisionReason, Option<Arc<ApprovalOffer>>) {
@@ -401,7 +416,8 @@ fn default_list_reason(
         let text = format!("`{shown}` runs no program");
         return (reason(Decision::Allow, text), None);
     }
-    if let Some(pattern) = granted
+    if let Some(pattern) = check
+        .granted
         .iter()
         .find(|pattern| pattern.matches(&simple.words))
     {
@@ -429,7 +445,11 @@ fn default_list_reason(
         };
         return (reason(Decision::Allow, text), None);
     }
-    let offer = approval_offer::pattern_for(&simple.words).map(|pattern| {
+    // A pattern would cover any later input, which a program that is not listed may run.
+    let runs_no_input =
+        !(check.has_input || simple.has_input) || reads_input_as_data(&simple.words);
+    let pattern = approval_offer::pattern_for(&simple.words).filter(|_| runs_no_input);
+    let offer = pattern.map(|pattern| {
         Arc::new(ApprovalOffer {
             words: simple.words.clone(),
             pattern,
@@ -454,11 +474,10 @@ fn unknown_reason(text: String) -> DecisionReason {
     built_in_reason(PolicyLayer::Commands, Decision::Ask, UNKNOWN, text)
 }
 
-/// Describes the variables of the command that may change which programs it runs.
-fn unsafe_variables(check: &CommandCheck<'_>) -> impl Iterator<Item = String> {
-    let names = check.environment.iter().map(|(name, _)| name);
-    let unsafe_names = names.filter(|name| !is_harmless(name));
-    unsafe_names.map(|name| variable_text(name))
+/// Returns the names of the variables of the call that may change which programs it runs.
+fn unsafe_variables<'a>(check: &CommandCheck<'a>) -> impl Iterator<Item = &'a str> {
+    let names = check.environment.iter().map(|(name, _)| name.as_str());
+    names.filter(|name| !is_harmless(name))
 }
 
 fn variable_text(name: &str) -> String {
@@ -468,14 +487,18 @@ fn variable_text(name: &str) -> String {
 
 /// Returns a reason for each unknown part of one command.
 fn unknown_command_parts(simple: &ParsedCommand) -> impl Iterator<Item = DecisionReason> {
-    let shown = display_line(simple);
     let unsafe_variables = simple
         .assignments
         .iter()
         .filter(|(name, _)| !is_harmless(name));
     let unsafe_variables = unsafe_variables.map(|(name, _)| variable_text(name));
     let parts = simple.unknown.iter().cloned().chain(unsafe_variables);
-    parts.map(move |why| unknown_reason(format!("`{shown}`: {why}")))
+    parts.map(|why| unknown_part(simple, &why))
+}
+
+/// Returns the reason for one unknown part of a command.
+fn unknown_part(simple: &ParsedCommand, why: &str) -> DecisionReason {
+    unknown_reason(format!("`{}`: {why}", display_line(simple)))
 }
 
 /// Adds the verdict on one command: its strictest reason, among those from index `first` on.

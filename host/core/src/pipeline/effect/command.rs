@@ -349,6 +349,7 @@ impl Inner {
                 script,
                 directory: command.directory.as_deref(),
                 environment: &command.environment,
+                has_input: !command.stdin.is_empty(),
                 granted,
                 paths: checked.paths(),
                 links: &links,

@@ -180,21 +180,17 @@ impl<'a> WorkingDirectories<'a> {
 
     /// Returns the paths of workspace files that one command executes. An empty path means an unknown file.
     pub(super) fn executed_files(&self, simple: &ParsedCommand) -> Vec<String> {
-        let Some(word) = subcommands::executed_file(&simple.words) else {
-            return Vec::new();
-        };
-        let Some(path) = word.known() else {
-            return vec![String::new()];
-        };
-        let files = self
-            .locate(path)
-            .into_iter()
-            .filter_map(|location| match location {
-                PathLocation::Inside(path) => Some(path),
-                PathLocation::Unknown => Some(String::new()),
-                // Tools cannot change these files.
-                PathLocation::Outside | PathLocation::Free => None,
-            });
+        let files = subcommands::executed_files(&simple.words);
+        let locations = files.iter().flat_map(|word| match word.known() {
+            Some(path) => self.locate(path),
+            None => vec![PathLocation::Unknown],
+        });
+        let files = locations.filter_map(|location| match location {
+            PathLocation::Inside(path) => Some(path),
+            PathLocation::Unknown => Some(String::new()),
+            // Tools cannot change these files.
+            PathLocation::Outside | PathLocation::Free => None,
+        });
         files.collect()
     }
 

@@ -104,6 +104,7 @@ fn judged(
         script: &script,
         directory: None,
         environment: &[],
+        has_input: false,
         granted: &[],
         paths: &PathRules::protected(),
         links,
