@@ -8,7 +8,7 @@ pub(super) struct InterpreterOptions {
     pub(super) is_shell: bool,
     /// Letters without a value.
     pub(super) flags: &'static str,
-    /// Letters whose value is no code.
+    /// Letters whose value is not code.
     pub(super) values: &'static str,
     /// Letters whose value is a file or module that is loaded.
     pub(super) loads: &'static str,
@@ -103,7 +103,7 @@ pub(super) const INTERPRETERS: &[InterpreterOptions] = &[
         flags: "abefhilmnprtuvxBCDEHPT",
         values: "oO",
         code: "c",
-        // With `-s`, even an operand is no file.
+        // With `-s`, even an operand is not a file.
         interactive: "s",
         long_flags: &[
             "login",

@@ -1,4 +1,4 @@
-//! What the answer "always" would store for a command, as the card shows it.
+//! Coverage of the answer "always" to a command, as the card shows it.
 
 use crate::kit::DecisionTester;
 
