@@ -296,8 +296,11 @@ impl ConsoleState {
                     .await
             }
             Request::ToolDetails { name } => {
+                let state = Arc::clone(self);
+                let uses = self.read_loaded(move |workspace| state.usage.get(workspace));
+                let uses = uses.await?;
                 let workspace = self.workspace.load().await?;
-                tools::details(&workspace, &name).await
+                tools::details(&workspace, &uses, &name).await
             }
             Request::SwitchTool { name, on } => {
                 let by = user.name.clone();

@@ -48,15 +48,16 @@ pub use argument_forms::schema_argument;
 pub(crate) use link_resolver::LinkResolver;
 pub use patch_effects::patched_paths;
 pub(crate) use patch_effects::{is_patch_tool, patch_effects};
-pub(crate) use path_arguments::evaluate_path_arguments;
+pub(crate) use path_arguments::{evaluate_path_arguments, named_paths};
 pub(crate) use remedies::{NOT_GRANTED, remedies, remedies_besides_approval, widening_remedies};
 pub(crate) use tool_default::{evaluate_tool_default, evaluate_trust};
 pub use tool_forms::BROWSER_TOOLS;
 pub(crate) use tool_forms::{equivalent_tool_name, is_inner_form, resolve_called_tool};
 
-pub use commands::WorkerCommandRules;
+pub use commands::{DEFAULT_LIST, WorkerCommandRules};
 pub use error::PolicyError;
 pub use halt::PolicyHalt;
+pub use path_arguments::path_rule_name;
 pub use policy_file::{EnforcedTools, OutdatedTeam, PolicyFile};
 pub use source::RuleSource;
 pub use unused_rules::{UnusedSetting, UnusedSettingKind};
@@ -102,6 +103,15 @@ pub struct Policy {
     halt: Option<Arc<PolicyHalt>>,
     /// The path rules of each tool, compiled at its first call.
     paths: Arc<Mutex<HashMap<String, PathRules>>>,
+}
+
+/// The decision about the calls of a tool that does not depend on their arguments, without that about trust.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ToolRuleDecision {
+    /// The strictest decision, if there is one.
+    pub decision: Option<Decision>,
+    /// True if the tool's own default depends on the call: on its assessment, or on the rules about commands.
+    pub by_arguments: bool,
 }
 
 /// Finds the folders of trusted skills whose files are checked before each call.
@@ -245,6 +255,27 @@ impl Policy {
     pub fn tool_decision(&self, tool: &Tool) -> Option<Decision> {
         let mut evaluation = PolicyEvaluation::default();
         self.evaluate_tool_rules(tool, &mut evaluation);
+        (!evaluation.is_empty()).then(|| evaluation.decision())
+    }
+
+    /// Returns the decision about the calls of a tool, as far as the rules about the tool and its own default make it.
+    pub fn decision_by_tool(&self, tool: &Tool) -> ToolRuleDecision {
+        let mut evaluation = PolicyEvaluation::default();
+        let is_set_by_person = self.evaluate_tool_rules(tool, &mut evaluation);
+        let is_judged_by_call = tool.assessed || self.evaluates_commands_of(tool);
+        if !is_set_by_person && !is_judged_by_call {
+            evaluate_tool_default(tool, None, &mut evaluation);
+        }
+        ToolRuleDecision {
+            decision: (!evaluation.is_empty()).then(|| evaluation.decision()),
+            by_arguments: !is_set_by_person && is_judged_by_call,
+        }
+    }
+
+    /// Returns the decision about the calls of a tool that the person has not trusted; `None` for other tools.
+    pub fn decision_by_trust(&self, tool: &Tool) -> Option<Decision> {
+        let mut evaluation = PolicyEvaluation::default();
+        evaluate_trust(tool, &mut evaluation);
         (!evaluation.is_empty()).then(|| evaluation.decision())
     }
 

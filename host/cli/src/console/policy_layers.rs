@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use mimir_core::config::{Config, ExecMode, RuleSettings, ToolSettings};
+use mimir_core::paths::{PathRule, PathRuleLayer, PathRules, ProtectionLevel};
+use mimir_core::policy::{DEFAULT_LIST, path_rule_name};
 use mimir_core::redact::Redactor;
 use mimir_core::text::prefix;
 use mimir_core::{Decision, ToolError};
@@ -26,6 +28,7 @@ pub fn layers(workspace: &LoadedWorkspace, scope: EditScope) -> Result<Value, To
         .map(|file| layer_value(file, &redactor, scope))
         .collect();
     layers.push(tool_defaults(workspace));
+    layers.push(built_in_rules(&settings.config));
     let mut layers = Value::Array(layers);
     redactor.mask_value(&mut layers);
     let locations = ConfigLocation::all_locations(&setup.user_dirs, &setup.workspace);
@@ -48,6 +51,7 @@ pub fn layers(workspace: &LoadedWorkspace, scope: EditScope) -> Result<Value, To
         .collect();
     Ok(json!({
         "layers": layers,
+        "precedence": PRECEDENCE,
         "files": files,
         "withheld": settings.withheld(),
         "approvals": listed_approvals(workspace, &stored_approvals(workspace)?)?,
@@ -121,6 +125,9 @@ fn edit_start(
     (masked == text).then(|| json!({ "key": key, "yaml": text }))
 }
 
+/// The order in which rules count.
+const PRECEDENCE: &str = "The strictest rule of all files wins: deny, then ask, then allow. A rule of a file about a tool replaces the tool's own default. The built-in rules count in addition.";
+
 /// Blocks whose settings decide something about calls. The values of other blocks may be passwords.
 const SETTING_BLOCKS: [&str; 9] = [
     "approvals",
@@ -157,6 +164,45 @@ fn tool_defaults(workspace: &LoadedWorkspace) -> Value {
         })
         .collect();
     json!({ "name": "tools", "source": "", "editable": false, "rules": rules })
+}
+
+/// Returns the rules that apply without any setting, under the names that refusals have.
+fn built_in_rules(config: &Config) -> Value {
+    let protected = PathRules::protected();
+    let mut rules: Vec<Value> = protected.rules().iter().map(built_in_path_rule).collect();
+    let network = config.network.block_private_ips != Some(false);
+    if network {
+        rules.push(json!({
+            "rule": "network.blockPrivateIPs",
+            "decision": Decision::Deny,
+            "tools": [],
+            "text": "requests to this machine and to private networks, on by default",
+        }));
+    }
+    if config.exec_approvals.mode.is_none() {
+        rules.push(json!({
+            "rule": DEFAULT_LIST,
+            "decision": Decision::Ask,
+            "tools": [],
+            "text": "commands that are not known to be harmless, as `execApprovals.mode` is not set",
+        }));
+    }
+    json!({ "name": "built-in", "source": "", "editable": false, "rules": rules })
+}
+
+fn built_in_path_rule(rule: &PathRule) -> Value {
+    let (decision, text) = match (rule.text().starts_with('!'), rule.protection()) {
+        (true, _) => (Decision::Allow, "an exception from the rules before it"),
+        (false, ProtectionLevel::Hidden) => (Decision::Deny, "no tool may reach matching files"),
+        (false, ProtectionLevel::ReadOnly) => (Decision::Deny, "no tool may change matching files"),
+    };
+    let text = match (rule.layer(), decision) {
+        (PathRuleLayer::Secrets, Decision::Deny) => {
+            format!("{text}, unless `tools.NAME.reveal` lists them")
+        }
+        _ => text.to_owned(),
+    };
+    json!({ "rule": path_rule_name(rule), "decision": decision, "tools": [], "text": text })
 }
 
 /// Formats an item of a list in one line.

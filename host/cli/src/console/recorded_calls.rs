@@ -157,12 +157,15 @@ impl AuditedCall {
         Some(name.to_string())
     }
 
-    /// Returns true if a person was asked.
+    /// Returns true if a person was asked. A call that ended while it waited has no answer.
     pub fn was_asked(&self) -> bool {
-        matches!(
-            self.answer.as_deref(),
-            Some("once" | "session" | "always" | "edit" | "no" | "nobody" | "beforehand")
-        )
+        match self.answer.as_deref() {
+            Some(answer) => matches!(
+                answer,
+                "once" | "session" | "always" | "edit" | "no" | "nobody" | "beforehand"
+            ),
+            None => !self.is_effect() && self.decision.as_deref() == Some("ask"),
+        }
     }
 
     /// Returns the arguments if they are complete: long ones are shortened in the log.

@@ -32,7 +32,8 @@ pub fn list(setup: &HostSetup) -> Result<Value, ToolError> {
             .as_ref()
             .and_then(|logs| logs.last_lines(&name, LOG_LINES).ok());
         row["logs"] = json!(lines.map(|excerpt| excerpt.lines).unwrap_or_default());
-        if row["lastError"].is_object() {
+        // The last error of a server that runs again is over.
+        if row["lastError"].is_object() && row["state"] != "running" {
             row["error"] = row["lastError"]["message"].clone();
         }
         if settings.is_some_and(|server| server.oauth.is_some()) {

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant, SystemTime};
 
 use mimir_console::PolicyEdit;
+use mimir_core::policy::ToolRuleDecision;
 use mimir_core::{Call, CallContext, Decision, Pipeline, Tool, ToolError};
 use serde_json::{Value, json};
 
@@ -245,36 +246,57 @@ impl EditJudge<'_> {
 
     /// Judges a call without arguments: by its tool, and by the decision on record.
     fn judge_by_tool(&self, call: &AuditedCall, tool: &Tool) -> EditVerdict {
-        let by_tool = |pipeline: &Pipeline| {
-            let snapshot = pipeline.snapshot();
-            let decision = snapshot.policy.tool_decision(tool);
-            decision.unwrap_or(tool.definition.approval)
-        };
         let recorded = call.decision.clone().map(Value::String);
         let recorded = recorded.and_then(|word| serde_json::from_value(word).ok());
         let Some(recorded): Option<Decision> = recorded else {
             return EditVerdict::Unknown("neither its arguments nor a decision are on record");
         };
+        let by_tool = |pipeline: &Pipeline| pipeline.snapshot().policy.decision_by_tool(tool);
         let (before, after) = (by_tool(self.before), by_tool(self.after));
-        if before == after {
-            return match self.scope.effect_on(tool) {
-                ArgumentEffect::Unchanged => EditVerdict::Decided(recorded, recorded),
-                // The strictest decision wins.
-                ArgumentEffect::AtLeast(added) => {
-                    EditVerdict::Decided(recorded, recorded.max(added))
-                }
-                ArgumentEffect::Unknown => EditVerdict::Unknown("its arguments are not on record"),
-            };
-        }
-        if after >= recorded {
+        let judged = if before == after {
+            EditVerdict::Decided(recorded, recorded)
+        } else {
+            judge_rules_of_tool(recorded, before, after)
+        };
+        match (self.scope.effect_on(tool), judged) {
             // The strictest decision wins.
-            return EditVerdict::Decided(recorded, after);
+            (_, judged) if after.decision == Some(Decision::Deny) => judged,
+            (ArgumentEffect::Unchanged, judged) => judged,
+            (ArgumentEffect::AtLeast(added), EditVerdict::Decided(recorded, after)) => {
+                EditVerdict::Decided(recorded, after.max(added))
+            }
+            (ArgumentEffect::AtLeast(added), EditVerdict::AtLeast(recorded, after)) => {
+                EditVerdict::AtLeast(recorded, after.max(added))
+            }
+            (ArgumentEffect::AtLeast(_), EditVerdict::Unknown(why)) => EditVerdict::Unknown(why),
+            (ArgumentEffect::Unknown, _) => EditVerdict::Unknown("its arguments are not on record"),
         }
-        match before < recorded {
-            true => EditVerdict::Unknown(
-                "a rule about its arguments decided, and these are not on record",
-            ),
-            false => EditVerdict::AtLeast(recorded, after),
+    }
+}
+
+/// Judges a call with this recorded decision after a change of the rules about its tool.
+fn judge_rules_of_tool(
+    recorded: Decision,
+    before: ToolRuleDecision,
+    after: ToolRuleDecision,
+) -> EditVerdict {
+    // The strictest decision wins, and the other reasons of the call were at most as strict as the recorded decision.
+    if let Some(decision) = after.decision
+        && decision >= recorded
+        && (before.by_arguments || !after.by_arguments)
+    {
+        return EditVerdict::Decided(recorded, decision);
+    }
+    let is_stricter = before.decision.is_none_or(|decision| decision < recorded);
+    if is_stricter && (!before.by_arguments || recorded == Decision::Deny) {
+        return EditVerdict::Unknown(
+            "a rule about its arguments decided, and these are not on record",
+        );
+    }
+    match after.decision {
+        Some(after_decision) if !after.by_arguments => {
+            EditVerdict::AtLeast(recorded, after_decision)
         }
+        _ => EditVerdict::Unknown("its arguments decide, and these are not on record"),
     }
 }

@@ -36,8 +36,8 @@ use reports::{CallReporter, EffectReport};
 /// Maximum length of the recorded notice that all calls were stopped, in characters.
 const STOP_DETAIL_MAX: usize = 300;
 
-/// Maximum length of the recorded method and origin of a request, in characters.
-const REQUEST_MAX: usize = 256;
+/// Maximum length of the recorded subject of a call, in characters.
+const CALL_SUBJECT_MAX: usize = 256;
 
 pub(super) struct CallRecorder {
     sink: Option<Arc<dyn AuditSink>>,
@@ -221,10 +221,11 @@ impl CallRecorder {
         }
     }
 
-    /// Records the method and the origin of a request that the arguments name, and that may not be made.
-    pub(super) fn record_request(&mut self, mut subject: String) {
+    /// Records the method and the origin of a request, or the files, that the arguments of a call name which is asked about
+    /// or refused.
+    pub(super) fn record_subject(&mut self, mut subject: String) {
         self.redactor.mask_text(&mut subject);
-        self.event.subject = Some(text::prefix(&subject, REQUEST_MAX).to_owned());
+        self.event.subject = Some(text::prefix(&subject, CALL_SUBJECT_MAX).to_owned());
     }
 
     /// Records that all calls were stopped while the call waited or ran, or before it arrived.

@@ -36,9 +36,9 @@ pub(super) async fn decide(
     } = evaluate(stage, &checked).await?;
     recorder.record_decision(&evaluation, stage.sessions);
     if evaluation.decision() != Decision::Allow
-        && let Some(preview) = &preview
+        && let Some(subject) = subject_of_call(stage, &checked, preview.as_ref())
     {
-        recorder.record_request(preview.subject());
+        recorder.record_subject(subject);
     }
     recorder.report_decision(&evaluation);
     if evaluation.decision() == Decision::Deny {
@@ -51,6 +51,22 @@ pub(super) async fn decide(
         evaluation,
         assessment,
     })
+}
+
+/// Returns the request or the files that the arguments of a call name, for the record. The settings may exclude files.
+fn subject_of_call(
+    stage: &StageContext<'_>,
+    checked: &Checked,
+    preview: Option<&RequestPreview>,
+) -> Option<String> {
+    if let Some(preview) = preview {
+        return Some(preview.subject());
+    }
+    let (policy, tool) = (&stage.snapshot.policy, &checked.tool);
+    if policy.logs_arguments(tool, checked.equivalent_tool.as_deref()) == Some(false) {
+        return None;
+    }
+    policy::named_paths(tool, checked.arguments())
 }
 
 /// Creates the error for a call that a rule denies.
@@ -159,6 +175,7 @@ fn evaluate_command(
         script,
         directory: command.directory.as_deref(),
         environment: &command.environment,
+        has_input: !command.stdin.is_empty(),
         granted: &[],
         paths: checked.paths(),
         links,
@@ -175,7 +192,6 @@ pub(super) struct CallJudgement {
     pub(super) preview: Option<RequestPreview>,
     /// Remedies that would allow the call.
     pub(super) remedies: Vec<String>,
-        has_input: !command.stdin.is_empty(),
 }
 
 /// Evaluates all rules for the call, and collects the remedies.

@@ -53,7 +53,7 @@ pub(crate) fn evaluate_path_arguments(
             let reason = DecisionReason {
                 layer: PolicyLayer::Paths,
                 decision: Decision::Deny,
-                rule: rule_name(rule),
+                rule: path_rule_name(rule),
                 source: String::new(),
                 text: format!("no tool may {verb} `{}`", text::visible(&path)),
             };
@@ -67,6 +67,25 @@ pub(crate) fn evaluate_path_arguments(
     }
 }
 
+/// Returns the paths that the arguments of a built-in file tool name, for the record. `None` for other tools.
+pub(crate) fn named_paths(tool: &Tool, arguments: &Value) -> Option<String> {
+    if tool.source != ToolSource::BuiltIn || tool.definition.group != ToolGroup::Fs {
+        return None;
+    }
+    let given = PATH_ARGUMENTS
+        .iter()
+        .filter_map(|name| arguments.get(name)?.as_str());
+    let patch = arguments.get("patch").and_then(Value::as_str);
+    let patched = patch.filter(|_| super::is_patch_tool(tool));
+    let patched = patched.map_or_else(Vec::new, super::patched_paths);
+    let mut named: Vec<String> = given
+        .chain(patched.iter().map(String::as_str))
+        .map(text::visible)
+        .collect();
+    named.dedup();
+    (!named.is_empty()).then(|| named.join(", "))
+}
+
 /// Resolves a path in the workspace. `None` for a path that leads outside, which is denied elsewhere.
 fn resolve(given: &str, links: &LinkResolver<'_>) -> Option<String> {
     match links.resolve(given) {
@@ -76,8 +95,9 @@ fn resolve(given: &str, links: &LinkResolver<'_>) -> Option<String> {
     }
 }
 
-/// Returns the name of the rule. Patterns written by a person are left out, because models see the name.
-fn rule_name(rule: &PathRule) -> String {
+/// Returns the name of a rule in the reasons of decisions. Patterns written by a person are left out, because models see
+/// the name.
+pub fn path_rule_name(rule: &PathRule) -> String {
     match rule.layer() {
         paths::PathRuleLayer::Protected => format!("protected: {rule}"),
         paths::PathRuleLayer::Secrets => format!("secrets files: {rule}"),

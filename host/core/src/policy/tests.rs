@@ -647,3 +647,39 @@ fn unused_rules_finds_conditions_that_never_match() {
     });
     assert_eq!(idle(fine), Vec::<String>::new());
 }
+
+#[test]
+fn policy_decision_by_tool_tells_a_setting_from_arguments() {
+    let of = |config: Value, tool: &Tool| {
+        let found = policy(config).decision_by_tool(tool);
+        (found.decision, found.by_arguments)
+    };
+    let mut assessed = sample();
+    assessed.assessed = true;
+    assessed.definition.approval = Decision::Ask;
+    let ask = json!({"tools": {"sample": {"approval": "ask"}}});
+    assert_eq!(of(json!({}), &assessed), (None, true));
+    assert_eq!(of(ask.clone(), &assessed), (Some(Decision::Ask), false));
+    let mut commands = sample();
+    (commands.source, commands.definition.group) = (ToolSource::BuiltIn, ToolGroup::Runtime);
+    assert_eq!(of(json!({}), &commands), (None, true));
+    assert_eq!(of(ask.clone(), &commands), (Some(Decision::Ask), false));
+    assert_eq!(of(json!({}), &sample()), (Some(Decision::Allow), false));
+    assert_eq!(of(ask, &sample()), (Some(Decision::Ask), false));
+}
+
+#[test]
+fn policy_decision_by_trust_denies_a_tool_of_a_server_that_has_changed() {
+    let rules = policy(json!({}));
+    assert_eq!(rules.decision_by_trust(&sample()), None);
+    let mut custom = sample();
+    custom.trust = ToolTrust::Untrusted;
+    assert_eq!(rules.decision_by_trust(&custom), Some(Decision::Ask));
+    custom.source = ToolSource::Mcp;
+    assert_eq!(rules.decision_by_trust(&custom), Some(Decision::Ask));
+    custom.changes = Some(crate::grants::GrantChanges {
+        lines: vec!["another description".to_owned()],
+        ..Default::default()
+    });
+    assert_eq!(rules.decision_by_trust(&custom), Some(Decision::Deny));
+}

@@ -125,6 +125,49 @@ providers: {mine: {api: openai, url: 'https://m.example'}}
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn console_policy_has_the_built_in_rules_that_refusals_name() {
+    let console = ConsoleFixture::new();
+    let names = async || -> Vec<String> {
+        let policy = console.get(ConsoleRequest::Policy).await;
+        let layer = policy["layers"].as_array().unwrap().last().unwrap().clone();
+        assert_eq!(layer["name"], "built-in");
+        let rules = layer["rules"].as_array().unwrap().iter();
+        rules
+            .map(|rule| rule["rule"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let explain = async |tool: &str, arguments: Value| {
+        let request = ConsoleRequest::ExplainCall {
+            tool: tool.to_owned(),
+            arguments,
+            edit: None,
+        };
+        let explained = console.get(request).await;
+        let reasons = explained["reasons"].as_array().unwrap().iter();
+        reasons
+            .filter(|reason| reason["decision"] != "allow")
+            .map(|reason| reason["rule"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let shown = names().await;
+    for (tool, arguments) in [
+        ("write_file", json!({"path": ".env", "content": "x"})),
+        ("exec", json!({"command": "unknown-program"})),
+    ] {
+        let rules = explain(tool, arguments).await;
+        assert!(
+            rules.iter().any(|rule| shown.contains(rule)),
+            "{tool}: {rules:?}"
+        );
+    }
+    let private = "network.blockPrivateIPs".to_owned();
+    assert!(shown.contains(&private));
+    let edit = yaml_edit("network.blockPrivateIPs", "false");
+    console.apply(edit).await.unwrap();
+    assert!(!names().await.contains(&private));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn console_policy_edit_takes_yaml_and_names_the_field_that_is_wrong() {
     let console = ConsoleFixture::new();
     for (key, yaml, field, expected) in [
@@ -317,6 +360,49 @@ async fn console_what_if_judges_calls_without_arguments_by_their_tool() {
     );
     assert_eq!(judged["recordsArguments"], false);
     assert_eq!(judged["toRecordArguments"]["key"], "audit.logArgs");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn console_what_if_judges_commands_whose_tool_assesses_each_call() {
+    for logs in [false, true] {
+        let settings = |rules: &str| format!("audit: {{logArgs: {logs}}}\n{rules}");
+        let console = ConsoleFixture::with_settings(&settings(""));
+        let run = async || {
+            let listing = call("exec", json!({"command": "ls -la"}));
+            console.pipeline().await.call(listing).await
+        };
+        run().await;
+        let judge = async |level: Value| {
+            let edit = edit(PolicyEditFile::User, "tools.exec.approval", level);
+            console.get(ConsoleRequest::WhatIf { edit, days: 7 }).await
+        };
+        for expected in ["ask", "deny"] {
+            let judged = judge(json!(expected)).await;
+            let change = &judged["changes"][0];
+            assert_eq!(
+                (&change["before"], &change["after"], &change["count"]),
+                (&json!("allow"), &json!(expected), &json!(1)),
+                "{judged}"
+            );
+        }
+        // The other way round.
+        let asking = settings("tools: {exec: {approval: ask}}\n");
+        std::fs::write(console.folder.path().join("config/config.yml"), asking).unwrap();
+        assert!(!run().await.is_ok());
+        let judged = judge(Value::Null).await;
+        let change = &judged["changes"][0];
+        if logs {
+            assert_eq!(
+                (&change["before"], &change["after"], &change["count"]),
+                (&json!("ask"), &json!("allow"), &json!(2)),
+                "{judged}"
+            );
+        } else {
+            assert_eq!(judged["changes"], json!([]), "{judged}");
+            let why = judged["unjudgedBy"][0]["why"].as_str().unwrap();
+            assert!(why.starts_with("its arguments decide"), "{judged}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -150,3 +150,47 @@ async fn console_record_links_strangers_content_with_what_it_led_to() {
     let verified = console.get(ConsoleRequest::VerifyRecord).await;
     assert_eq!(verified["ok"], true);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn console_record_names_the_file_of_a_refused_call() {
+    let console = ConsoleFixture::with_settings("tools: {delete_file: {approval: deny}}\n");
+    let pipeline = console.pipeline().await;
+    for (tool, arguments, about) in [
+        (
+            "write_file",
+            json!({"path": "docs/.env", "content": "x"}),
+            "docs/.env",
+        ),
+        ("delete_file", json!({"path": "src/f3.txt"}), "src/f3.txt"),
+        (
+            "move_file",
+            json!({"from": "a.txt", "to": ".bashrc"}),
+            "a.txt, .bashrc",
+        ),
+    ] {
+        assert!(!pipeline.call(call(tool, arguments)).await.is_ok());
+        let entries = console.with_outcome("refused").await;
+        let entry = entries.iter().find(|entry| entry["tool"] == tool);
+        let entry = entry.unwrap_or_else(|| panic!("{tool}: {entries:?}"));
+        assert_eq!(entry["about"], about, "{entry}");
+        assert!(entry["arguments"].is_null(), "{entry}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn console_charts_count_calls_that_ended_while_they_waited_for_an_answer() {
+    let console = ConsoleFixture::new();
+    let pipeline = console.pipeline().await;
+    let request = call("write_file", json!({"path": "a.txt", "content": "x"}));
+    let calling = tokio::spawn(async move { pipeline.call(request).await });
+    console.wait_for_question().await;
+    calling.abort();
+    assert!(calling.await.unwrap_err().is_cancelled());
+    let charts = console.get(ConsoleRequest::Charts { days: 1 }).await;
+    let row = &charts["byTool"][0];
+    assert_eq!(
+        (&row["tool"], &row["asked"], &row["approved"]),
+        (&json!("write_file"), &json!(1), &json!(0)),
+        "{charts}"
+    );
+}
