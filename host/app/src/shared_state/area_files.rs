@@ -23,6 +23,9 @@ const LOCK_NAME: &str = "revision.lock";
 /// Maximum time to wait for another process that changes the area.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Interval in which the first write removes the values whose lifetime has ended, in the unit of revisions.
+const CLEANUP_INTERVAL: u64 = 10_000_000;
+
 /// Time between two attempts to lock.
 const LOCK_INTERVAL: Duration = Duration::from_millis(2);
 
@@ -92,7 +95,10 @@ impl AreaFiles {
         if current != replaced {
             return Err(SharedStateError::Conflict);
         }
-        self.remove_expired()?;
+        // Reads all files, which would take long at each of many writes in a short time. Readers ignore such values.
+        if is_cleanup_due(self.last_revision(), now_ms()) {
+            self.remove_expired()?;
+        }
         let revision = lock
             .next_revision()
             .map_err(|error| self.failed(&self.folder, &error))?;
@@ -268,6 +274,11 @@ impl AreaLock {
     }
 }
 
+/// Returns true if the last revision is of an earlier interval than the time: revisions count microseconds.
+fn is_cleanup_due(last: StateRevision, now_ms: u64) -> bool {
+    last / CLEANUP_INTERVAL != now_ms.saturating_mul(1000) / CLEANUP_INTERVAL
+}
+
 /// Parses the content of the lock file. Anything else than a number counts as 0.
 fn parse_revision(bytes: &[u8]) -> StateRevision {
     let text = std::str::from_utf8(bytes).unwrap_or_default();
@@ -285,5 +296,19 @@ mod tests {
         let written = files.write(&StateKey::new(["a"]), b"1", None, None);
         // A watch that looked in between has seen `written`, and not the value.
         assert!(files.last_revision() > written.unwrap());
+    }
+
+    #[test]
+    fn expired_values_are_removed_once_in_an_interval() {
+        let now = 1_800_000_000_000;
+        for (seconds_before, expected) in [(0, false), (3, false), (10, true), (3_600, true)] {
+            let last = (now + 4_000 - seconds_before * 1_000) * 1_000;
+            assert_eq!(
+                is_cleanup_due(last, now + 4_000),
+                expected,
+                "{seconds_before}"
+            );
+        }
+        assert!(is_cleanup_due(0, now));
     }
 }
