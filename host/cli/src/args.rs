@@ -38,7 +38,7 @@ pub use approvals::{ApprovalAnswerArgs, ApprovalsCommand};
 pub use audit::{AuditCommand, AuditFilter, AuditSource, SinceTime};
 pub use call::CallArgs;
 pub use call_switch::{StartArgs, StopArgs};
-pub use cluster::{ClusterOptions, ClusterScope};
+pub use cluster::{ClusterOptions, ClusterScope, NATS_VARIABLE};
 pub use cluster_admin::{
     ClusterCommand, ClusterInitArgs, ClusterPublishArgs, ClusterSetupArgs, ClusterStatusArgs,
 };

@@ -43,7 +43,8 @@ pub(crate) enum RequestError {
     NotDelivered,
     /// A stream does not exist, and this process may not create it.
     #[error(
-        "stream {0} does not exist: create the streams of the cluster with `mimir cluster setup`"
+        "stream {0} does not exist: create the streams of a new cluster with `mimir cluster setup`; if it existed before, \
+         the NATS servers do not use their previous data folder"
     )]
     NoStream(String),
     /// The deadline has passed. The request may have been delivered.

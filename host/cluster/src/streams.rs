@@ -420,6 +420,25 @@ impl ClusterConnection {
         }
     }
 
+    /// Fails if the bucket of an area does not exist, for commands whose output would look like an empty bucket.
+    pub async fn require_area(&self, area: StateArea) -> Result<(), ClusterError> {
+        self.require_stream(names::bucket_stream(area)).await
+    }
+
+    /// Fails if the stream of the audit log does not exist.
+    pub async fn require_audit_log(&self) -> Result<(), ClusterError> {
+        self.require_stream(names::AUDIT_STREAM.to_owned()).await
+    }
+
+    async fn require_stream(&self, name: String) -> Result<(), ClusterError> {
+        let deadline = Instant::now() + ACCESS_TIMEOUT;
+        match self.stream_exists(&name, deadline).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.error(RequestError::NoStream(name))),
+            Err(error) => Err(self.error(error)),
+        }
+    }
+
     /// Returns true if a stream exists.
     pub(crate) async fn stream_exists(
         &self,

@@ -9,7 +9,7 @@ use mimir_cluster::ConnectionOptions;
 use crate::exit::{CommandFailure, CommandResult};
 
 /// Environment variable with the addresses of the NATS servers.
-const NATS_VARIABLE: &str = "MIMIR_NATS";
+pub const NATS_VARIABLE: &str = "MIMIR_NATS";
 
 /// Environment variable with the path of the key file.
 const NATS_KEY_VARIABLE: &str = "MIMIR_NATS_KEY";

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use mimir_audit::{AuditEntry, AuditLog, ChainFault, LogFollower, verify, verify_exported};
 
-use crate::args::{AuditCommand, AuditFilter, GlobalOptions};
+use crate::args::{AuditCommand, AuditFilter, GlobalOptions, NATS_VARIABLE};
 use crate::exit::{CommandFailure, CommandResult, ExitReason};
 use crate::output::audit::{self, EventPrinter};
 use crate::output::{ResultPrinter, note, warn};
@@ -98,6 +98,9 @@ fn verify_log(
     let snapshot = log.snapshot().map_err(unreadable(log))?;
     let report = verify(&snapshot, noted_head, remembered).map_err(unreadable(log))?;
     audit::report(printer, &report)?;
+    if report.lines == 0 {
+        note_cluster_log();
+    }
     let mut findings = report.findings.iter();
     if findings.any(|finding| finding.fault == ChainFault::Forgotten) {
         note(format_args!("  {}", watermark.remedy()));
@@ -126,9 +129,22 @@ fn show(log: &AuditLog, printer: ResultPrinter, filter: &AuditFilter) -> Command
     });
     printed?;
     read.map_err(unreadable(log))?;
+    let is_empty = event_printer.is_empty();
     event_printer.end()?;
+    if is_empty {
+        note_cluster_log();
+    }
     warn_skipped_lines(skipped);
     Ok(ExitReason::Done)
+}
+
+/// Says which log was read, if nothing was found in it and the environment names a cluster.
+fn note_cluster_log() {
+    if std::env::var_os(NATS_VARIABLE).is_some_and(|servers| !servers.is_empty()) {
+        note(format_args!(
+            "this is the audit log of the workspace on this machine; --cluster shows that of the cluster in {NATS_VARIABLE}"
+        ));
+    }
 }
 
 fn warn_skipped_lines(skipped: u64) {
@@ -180,7 +196,11 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 async fn tail(log: &AuditLog, printer: ResultPrinter, count: usize, follow: bool) -> CommandResult {
     let snapshot = log.snapshot().map_err(unreadable(log))?;
-    print(printer, &snapshot.last(count).map_err(unreadable(log))?)?;
+    let lines = snapshot.last(count).map_err(unreadable(log))?;
+    print(printer, &lines)?;
+    if lines.is_empty() {
+        note_cluster_log();
+    }
     if !follow {
         return Ok(ExitReason::Done);
     }

@@ -152,9 +152,10 @@ async fn create_streams(globals: &GlobalOptions, args: &ClusterSetupArgs) -> Com
     globals.printer().print_done(
         &json!({ "servers": connection.servers(), "streams": list }),
         format_args!(
-            "{}: {created} stream{} created, {} existed, each with {replicas} replica{}",
+            "{}: {created} stream{} created{}, {} existed, each with {replicas} replica{}",
             connection.servers(),
             if created == 1 { "" } else { "s" },
+            if created > 0 { " (new, empty)" } else { "" },
             streams.len() - created,
             if replicas == 1 { "" } else { "s" }
         ),

@@ -222,6 +222,11 @@ impl EventPrinter {
         Ok(())
     }
 
+    /// Returns true if no event was printed.
+    pub fn is_empty(&self) -> bool {
+        !self.any
+    }
+
     /// Ends the output.
     pub fn end(mut self) -> CommandResult<()> {
         if self.json {

@@ -11,7 +11,7 @@ use mimir_core::config::AuditSettings;
 use mimir_kit::NatsServer;
 use serde_json::Value;
 
-use crate::kit::run;
+use crate::kit::{mimir, run};
 
 /// Records calls of two processes, of which one has left.
 async fn record_calls(url: &str) -> ClusterNode {
@@ -166,4 +166,40 @@ fn audit_of_a_cluster_needs_its_servers() {
     ]
     .concat();
     assert_eq!(run(home.path(), &arguments).0, 2);
+}
+
+#[test]
+#[ignore = "needs nats-server"]
+fn audit_log_and_approvals_of_a_cluster_without_streams_are_an_error() {
+    let server = NatsServer::start();
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let (url, out_option) = (server.url(), home.join("export").display().to_string());
+    for arguments in [
+        &["audit", "verify", "--cluster"][..],
+        &["audit", "show", "--cluster"],
+        &["audit", "tail", "--cluster"],
+        &["audit", "export", "--cluster", "--out", &out_option],
+        &["approvals", "list", "--workspace-name", "main"],
+        &["approvals", "pending"],
+    ] {
+        let named = [arguments, &["--nats", &url]].concat();
+        let (code, out, error) = run(home, &named);
+        assert_ne!(code, 0, "{arguments:?}: {out}");
+        for part in ["UNAVAILABLE", "does not exist", "`mimir cluster setup`"] {
+            assert!(error.contains(part), "{arguments:?}: {error}");
+        }
+    }
+
+    // Without --cluster, the log of the workspace is read.
+    for command in ["show", "tail", "verify"] {
+        let mut local = mimir(home, &["audit", command]);
+        local.env("MIMIR_NATS", server.url());
+        let output = local.output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success() && error.contains("--cluster shows that of the cluster"),
+            "{command}: {error}"
+        );
+    }
 }

@@ -101,6 +101,12 @@ fn status(home: &Path, url: &str) -> Value {
 fn approvals_of_a_cluster_are_shown_in_any_folder() {
     let nats = NatsServer::start();
     let home = tempfile::tempdir().unwrap();
+    let (code, out, error) =
+        crate::kit::run(home.path(), &["cluster", "setup", "--nats", &nats.url()]);
+    assert!(
+        code == 0 && error.contains("created (new, empty), 0 existed"),
+        "{out}{error}"
+    );
     // Such a folder cannot be a workspace.
     let settings = home.path().join("settings");
     fs::create_dir_all(&settings).unwrap();

@@ -50,12 +50,17 @@ impl ClusterFolder {
     /// Writes the files and starts the servers.
     pub fn start(servers: usize) -> Self {
         let mut cluster = Self::write(servers);
+        cluster.start_servers();
+        cluster
+    }
+
+    fn start_servers(&mut self) {
         let program = std::env::var_os(PROGRAM_VARIABLE)
             .map_or_else(|| PathBuf::from("nats-server"), PathBuf::from);
-        for number in 0..servers {
+        for number in 0..self.servers {
             let child = Command::new(&program)
                 .args(["-c", &format!("nats/nats-{number}.conf")])
-                .current_dir(cluster.folder.path())
+                .current_dir(self.folder.path())
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
@@ -63,9 +68,27 @@ impl ClusterFolder {
                 .unwrap_or_else(|error| {
                     panic!("{}: {error}; set {PROGRAM_VARIABLE}", program.display())
                 });
-            cluster.children.push(child);
+            self.children.push(child);
         }
-        cluster
+    }
+
+    /// Replaces the keys by those of another folder, and starts the servers again, as `mimir help cluster` says.
+    pub fn rotate_keys(&mut self, new: &Self) {
+        self.stop_servers();
+        for role in ["front", "worker", "admin"] {
+            let file = format!("keys/{role}.nk");
+            std::fs::copy(new.path(&file), self.path(&file)).unwrap();
+        }
+        let file = "nats/permissions.conf";
+        std::fs::copy(new.path(file), self.path(file)).unwrap();
+        self.start_servers();
+    }
+
+    fn stop_servers(&mut self) {
+        for mut child in self.children.drain(..) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 
     /// Returns the path of a file of the cluster.
@@ -200,10 +223,7 @@ impl ClusterFolder {
 
 impl Drop for ClusterFolder {
     fn drop(&mut self) {
-        for child in &mut self.children {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        self.stop_servers();
     }
 }
 

@@ -50,6 +50,38 @@ async fn cluster_refuses_processes_without_a_key_or_with_a_foreign_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs nats-server"]
+async fn cluster_keys_are_rotated_without_the_loss_of_its_state() {
+    let mut cluster = ClusterFolder::start(1);
+    let admin = cluster.connect("admin").await.unwrap();
+    let missing = admin.require_audit_log().await.unwrap_err().to_string();
+    assert!(
+        missing.contains("MIMIR_AUDIT does not exist") && missing.contains("data folder"),
+        "{missing}"
+    );
+    admin.create_streams(None).await.unwrap();
+    let key = StateKey::new(["a"]);
+    let stored = NatsState::new(admin).create(StateArea::Approvals, &key, vec![1], None);
+    stored.await.unwrap();
+    let old_key = cluster.path("old.nk");
+    std::fs::copy(cluster.path("keys/admin.nk"), &old_key).unwrap();
+
+    cluster.rotate_keys(&ClusterFolder::write(1));
+    let refused = cluster.connect_with_key(Some(old_key)).await.err().unwrap();
+    assert!(
+        refused.to_string().contains("do not accept the key"),
+        "{refused}"
+    );
+    let admin = cluster.connect("admin").await.unwrap();
+    admin.require_audit_log().await.unwrap();
+    admin.require_area(StateArea::Approvals).await.unwrap();
+    let found = NatsState::new(admin).get(StateArea::Approvals, &key).await;
+    assert_eq!(found.unwrap().unwrap().value, [1]);
+    let front = cluster.connect("front").await.unwrap();
+    front.require_area(StateArea::Questions).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs nats-server"]
 async fn cluster_streams_are_created_by_an_administrator_only() {
     let cluster = ClusterFolder::start(1);
     let front = cluster.connect("front").await.unwrap();

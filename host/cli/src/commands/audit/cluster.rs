@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use mimir::cluster::connect;
+use mimir::cluster::{cluster_error, connect};
 use mimir::process_identity::{machine_name, user_name};
 use mimir_audit::AuditEntry;
 use mimir_cluster::{
@@ -25,6 +25,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(300);
 /// Connects to a cluster and returns its log and its shared state.
 async fn open(options: &ClusterOptions) -> CommandResult<(ClusterLog, NatsState)> {
     let connection = connect(options.require_connection()?).await?;
+    // A lost log must not look like an empty one.
+    let exists = connection.require_audit_log().await;
+    exists.map_err(cluster_error)?;
     let state = NatsState::new(connection.clone());
     Ok((ClusterLog::new(connection), state))
 }
