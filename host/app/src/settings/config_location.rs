@@ -68,6 +68,10 @@ pub struct ConfigLocation {
     pub owner: ConfigOwner,
 }
 
+/// Name of the config file of a deployment in messages.
+const PUBLISHED_CONFIG: &str =
+    "published from a project: change it there and run `mimir cluster publish`; .mimir/config.yml";
+
 /// Maximum size of a config file in bytes.
 const MAX_FILE_SIZE: u64 = 1 << 20;
 
@@ -90,7 +94,13 @@ impl ConfigLocation {
             .chain([(&own, ConfigOwner::Project)])
             .map(|(path, owner)| ConfigLocation {
                 path: path.clone(),
-                shown: workspace.display_path(path),
+                shown: match owner {
+                    // The copy of this node is not the file to change.
+                    ConfigOwner::Project if workspace.deployment().is_some() => {
+                        PUBLISHED_CONFIG.to_owned()
+                    }
+                    _ => workspace.display_path(path),
+                },
                 owner,
             })
             .collect()

@@ -22,7 +22,7 @@ pub(super) fn missing_files(setup: &HostSetup, called: Option<&str>) -> Vec<Quar
     let Some(Ok(lock)) = lock else {
         return Vec::new();
     };
-    let root = setup.workspace.root();
+    let root = setup.workspace.settings_root();
     let mut locations: Vec<&String> = lock.sources.keys().chain(lock.plugins.keys()).collect();
     locations.sort_unstable();
     locations.dedup();
@@ -75,6 +75,10 @@ enum MissingFileGrant {
 
 /// Describes a missing file that the lock file names, with the steps that a person can take.
 pub fn missing_file_reason(setup: &HostSetup, lock: &ToolsLock, location: &str) -> String {
+    if setup.workspace.deployment().is_some() {
+        // A command on a node would change other files.
+        return describe_unpublished(location);
+    }
     let is_given = || setup.approvals()?.has_given_grant(location).ok();
     let grant = match lock.plugins.get(location) {
         None => MissingFileGrant::Absent,
@@ -85,8 +89,7 @@ pub fn missing_file_reason(setup: &HostSetup, lock: &ToolsLock, location: &str) 
 }
 
 fn describe(location: &str, source: Option<&SourceRecord>, grant: MissingFileGrant) -> String {
-    let name = location.rsplit('/').next().unwrap_or(location);
-    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    let stem = file_stem(location);
     match source {
         Some(source) if can_be_fetched(source) => {
             let then = match grant {
@@ -108,6 +111,20 @@ fn describe(location: &str, source: Option<&SourceRecord>, grant: MissingFileGra
             visible(stem)
         ),
     }
+}
+
+/// Describes a file that the lock file of a deployment names, and that was not published with it.
+fn describe_unpublished(location: &str) -> String {
+    format!(
+        "the published tools.lock names this file, but it was not published: in the project, restore the file, or run \
+         `mimir tools remove {}`; then `mimir cluster publish`",
+        visible(file_stem(location))
+    )
+}
+
+fn file_stem(location: &str) -> &str {
+    let name = location.rsplit('/').next().unwrap_or(location);
+    name.rsplit_once('.').map_or(name, |(stem, _)| stem)
 }
 
 fn can_be_fetched(source: &SourceRecord) -> bool {
@@ -153,6 +170,11 @@ mod tests {
                 "{text}"
             );
         }
+        let text = describe_unpublished(".mimir/tools/weather.wasm");
+        assert!(
+            text.contains("in the project") && text.ends_with("then `mimir cluster publish`"),
+            "{text}"
+        );
         let text = reason("local");
         assert!(text.contains("mimir tools remove weather"), "{text}");
     }
