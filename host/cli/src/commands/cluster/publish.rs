@@ -25,6 +25,9 @@ use mimir_cluster::{
 };
 
 use super::super::cluster_record::record_in_cluster;
+use nodes::WorkspaceNodes;
+
+mod nodes;
 
 /// Maximum number of changed files that are named.
 const NAMED_MAX: usize = 40;
@@ -38,6 +41,9 @@ struct WorkspacePublication {
     changes: Vec<String>,
     /// The settings that the nodes ignore, because the user has not accepted the file.
     withheld: Vec<String>,
+    /// Files of tools that the nodes cannot use, each with the problem.
+    left_out: Vec<String>,
+    nodes: WorkspaceNodes,
 }
 
 /// Publishes the settings, tools and skills of a workspace, and the bundles of the user's teams.
@@ -49,7 +55,7 @@ pub(super) async fn run(globals: &GlobalOptions, args: &ClusterPublishArgs) -> C
     let state: SharedStateHandle = Arc::new(NatsState::new(connection.clone()));
     let store = ComponentStore::new(connection.clone());
     let deployments = Deployments::new(Arc::clone(&state), store.clone());
-    let bundles = TeamBundles::new(state, store);
+    let bundles = TeamBundles::new(Arc::clone(&state), store);
     let mut teams = Vec::new();
     if args.teams && found.is_empty() {
         let message = "the bundle of a team cannot be published without a membership: `mimir team join` joins a team";
@@ -74,7 +80,7 @@ pub(super) async fn run(globals: &GlobalOptions, args: &ClusterPublishArgs) -> C
     } else {
         let setup = HostSetup::find(folder)?;
         let name = workspace_name(&setup.workspace, args.workspace_name.as_deref());
-        Some(WorkspacePublication::compare(&setup, name, &deployments).await?)
+        Some(WorkspacePublication::compare(&setup, name, &deployments, &state).await?)
     };
     let changed_teams = teams.iter().filter(|team| !team.is_renewal);
     let of_workspace = workspace.iter().flat_map(|workspace| &workspace.changes);
@@ -90,9 +96,16 @@ pub(super) async fn run(globals: &GlobalOptions, args: &ClusterPublishArgs) -> C
     let withheld = withheld.unwrap_or_default().to_vec();
     // Also with `--yes`: a setting that counted before is withdrawn from all nodes.
     warn_withheld(&withheld);
-    if !changes.is_empty() && !args.yes {
+    let left_out = workspace
+        .as_ref()
+        .map_or_else(Vec::new, |workspace| workspace.left_out.clone());
+    warn_left_out(&left_out);
+    if !changes.is_empty() {
         show(&subject, &connection, &changes);
-        if !terminal::confirm(&format!("Publish this to all nodes of {subject}?"))? {
+        if let Some(workspace) = workspace.as_ref().filter(|one| !one.changes.is_empty()) {
+            workspace.nodes.describe(&workspace.name);
+        }
+        if !args.yes && !terminal::confirm(&format!("Publish this to all nodes of {subject}?"))? {
             let message =
                 terminal::refusal("nothing was published", "use `mimir cluster publish --yes`");
             return Err(ToolError::approval_denied(message).into());
@@ -116,6 +129,9 @@ pub(super) async fn run(globals: &GlobalOptions, args: &ClusterPublishArgs) -> C
         result["withheld"] = withheld.into();
     }
     let mut line = "published bundles of teams".to_owned();
+    if !left_out.is_empty() {
+        result["leftOut"] = left_out.into();
+    }
     if let Some(workspace) = workspace {
         let name = visible(&workspace.name);
         result["workspace"] = workspace.name.as_str().into();
@@ -171,6 +187,7 @@ impl WorkspacePublication {
         setup: &HostSetup,
         name: String,
         deployments: &Deployments,
+        state: &SharedStateHandle,
     ) -> Result<Self, ToolError> {
         let files = WorkspaceFiles::read(setup)?;
         let current = deployments.published(&name).await;
@@ -187,6 +204,8 @@ impl WorkspacePublication {
         Ok(Self {
             replaced: current.map(|current| current.revision),
             withheld: setup.settings.withheld().to_vec(),
+            left_out: left_out_files(setup).await,
+            nodes: WorkspaceNodes::read(&**state, deployments, &name).await?,
             name,
             files,
             manifest,
@@ -265,6 +284,30 @@ fn changes(old: Option<&DeploymentManifest>, new: &DeploymentManifest) -> Vec<St
         lines.push("accepted settings and workers".to_owned());
     }
     lines
+}
+
+/// Returns the files of tools and workers that cannot be used, each with the problem, as `mimir tools list` shows them.
+async fn left_out_files(setup: &HostSetup) -> Vec<String> {
+    let registry = setup.known_registry().await.registry;
+    let left_out = registry.quarantined().iter();
+    // The rest is not published, such as tools of MCP servers.
+    let left_out = left_out.filter(|left_out| left_out.location.starts_with(".mimir/"));
+    let lines = left_out.map(|left_out| {
+        let (location, reason) = (visible(&left_out.location), visible(&left_out.reason));
+        format!("{location}: {reason}")
+    });
+    lines.collect()
+}
+
+/// Warns of tools that the nodes cannot use.
+fn warn_left_out(left_out: &[String]) {
+    for line in left_out.iter().take(NAMED_MAX) {
+        warn(format_args!("the nodes cannot use this tool: {line}"));
+    }
+    if left_out.len() > NAMED_MAX {
+        let more = left_out.len() - NAMED_MAX;
+        warn(format_args!("the nodes cannot use {more} more tools"));
+    }
 }
 
 /// Warns of settings that the nodes ignore.

@@ -64,6 +64,11 @@ fn published_tools_of_each_runtime_run_with_and_without_workers() {
             assert!(text(&result).contains("Hello, you!"), "{name}: {result}");
         }
     }
+    // The granted tools are in the lock file of the deployment, and their files are only beside it.
+    let status = admin.done(&["cluster", "status"]);
+    for node in status["nodes"].as_array().unwrap() {
+        assert_eq!(node["deployment"]["leftOut"], Value::Null, "{node}");
+    }
 }
 
 #[test]
@@ -75,7 +80,27 @@ fn published_tool_that_cannot_be_used_is_reported_with_its_problem() {
     fs::create_dir_all(&tools).unwrap();
     fs::write(tools.join("broken.yml"), "name: broken\n").unwrap();
     fs::write(tools.join("damaged.wasm"), "no component").unwrap();
-    admin.publish();
+    let url = deployment.nats.url();
+    let publish = [
+        "cluster",
+        "publish",
+        "--workspace-name",
+        "main",
+        "--nats",
+        &url,
+    ];
+    let (code, out, error) = run(&admin.home, &[&publish[..], &["--yes", "--json"]].concat());
+    assert_eq!(code, 0, "{error}");
+    let published: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(published["leftOut"].as_array().map(Vec::len), Some(2));
+    for part in [
+        "the nodes cannot use this tool: .mimir/tools/broken.yml: ",
+        "missing field `description`",
+        "  new: tools/broken.yml",
+        "no running node has the workspace main and uses this; no node is running",
+    ] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
     let _worker = deployment.worker(&[]);
     let own = serve_without_pool(&deployment, SETTINGS);
     let problem = "missing field `description`";
