@@ -17,8 +17,8 @@ mod server_config;
 use certificates::ClusterAuthority;
 use server_config::ServerAddress;
 
-/// Maximum number of NATS servers. More do not make a cluster faster or safer.
-const SERVERS_MAX: usize = 9;
+/// Supported numbers of NATS servers. Two stop when one of them does, and more than three make a cluster slower.
+const SERVER_COUNTS: [usize; 2] = [1, 3];
 
 /// First port of clients of NATS. Routes between servers and monitoring have ports of their own.
 pub(crate) const CLIENT_PORT: u16 = 4222;

@@ -52,7 +52,7 @@ pub struct ClusterInitArgs {
     #[arg(long = "host", value_name = "NAME")]
     pub hosts: Vec<String>,
     /// First port of the NATS servers
-    #[arg(long, value_name = "PORT", default_value_t = 4222)]
+    #[arg(long, value_name = "PORT", default_value_t = 4222, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use super::{InitOptions, RoleKey, SERVERS_MAX, role_permissions};
+use super::{InitOptions, RoleKey, SERVER_COUNTS, role_permissions};
 use crate::connection::ClusterError;
 
 /// Distance of the port of routes from that of clients.
@@ -70,9 +70,9 @@ fn bracketed(host: &str) -> String {
 pub(super) fn addresses(options: &InitOptions) -> Result<Vec<ServerAddress>, ClusterError> {
     let count = options.servers;
     let invalid = |text: String| Err(ClusterError::Options(text));
-    if count == 0 || count > SERVERS_MAX {
+    if !SERVER_COUNTS.contains(&count) {
         return invalid(format!(
-            "{count} servers are not possible: expected 1 to {SERVERS_MAX}, best 1 or 3"
+            "{count} NATS servers are not supported: expected 1, or 3 to go on without one of them"
         ));
     }
     if !matches!(options.hosts.len(), 0 | 1) && options.hosts.len() != count {
