@@ -60,7 +60,8 @@ async fn cluster_keys_are_rotated_without_the_loss_of_its_state() {
     );
     admin.create_streams(None).await.unwrap();
     let key = StateKey::new(["a"]);
-    let stored = NatsState::new(admin).create(StateArea::Approvals, &key, vec![1], None);
+    let before = NatsState::new(admin);
+    let stored = before.create(StateArea::Approvals, &key, vec![1], None);
     stored.await.unwrap();
     let old_key = cluster.path("old.nk");
     std::fs::copy(cluster.path("keys/admin.nk"), &old_key).unwrap();
@@ -74,7 +75,8 @@ async fn cluster_keys_are_rotated_without_the_loss_of_its_state() {
     let admin = cluster.connect("admin").await.unwrap();
     admin.require_audit_log().await.unwrap();
     admin.require_area(StateArea::Approvals).await.unwrap();
-    let found = NatsState::new(admin).get(StateArea::Approvals, &key).await;
+    let after = NatsState::new(admin);
+    let found = after.get(StateArea::Approvals, &key).await;
     assert_eq!(found.unwrap().unwrap().value, [1]);
     let front = cluster.connect("front").await.unwrap();
     front.require_area(StateArea::Questions).await.unwrap();
