@@ -28,7 +28,7 @@ export function RuleLayers() {
   return html`
     <div class="toolbar plain">
       <input data-search type="search" class="search" placeholder="Filter: key, tool, text" aria-label="Filter rules" value=${text} onInput=${(event) => setText(event.currentTarget.value)} />
-      <span class="faint small">The strictest decision wins: deny, then ask, then allow.</span>
+      <span class="faint small">${data?.precedence}</span>
     </div>
     <${LoadState} load=${load} what="the rules" />
     ${data && !layers.length && html`<${Empty} title="No rules">Only the defaults of the tools apply.<//>`}

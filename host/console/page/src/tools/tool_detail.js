@@ -71,7 +71,7 @@ export function ToolDetail({ name, onClose }) {
       ${isTrusting &&
       html`
         <${Dialog} title="Trust this version?" onClose=${() => setTrusting(false)} wide>
-          <p><${Name} text=${name} strong /> with the sha256 <${Name} text=${tool.digest} /> may then use everything below. Another version asks again.${tool.approval === 'ask' && ' Its calls are still asked about: that is its policy.'}</p>
+          <p><${Name} text=${name} strong /> with the sha256 <${Name} text=${tool.digest} /> may then use everything below${tool.ifTrusted && `; ${tool.ifTrusted}`}. Another version must be trusted again.</p>
           ${tool.trustDiff?.length > 0 && html`<h3>Changed since you granted it</h3><${Changes} changes=${tool.trustDiff} />`}
           <h3>Needs</h3>
           <${Needs} needs=${tool.needs} grants=${tool.grants} />
