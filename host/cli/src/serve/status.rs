@@ -16,13 +16,13 @@ use super::{listen, server_metrics};
 use crate::exit::CommandResult;
 use crate::output::note;
 
-/// Returns the conditions under which each process of a cluster can take calls.
+/// Returns the conditions under which each process of a cluster can take calls. An order to stop all calls is not one: behind
+/// a proxy, clients then get the reason, and a person can reach the console to allow calls again.
 pub fn node_readiness(
     membership: &ClusterMembership,
     audit: Arc<dyn AuditSink>,
 ) -> Vec<ReadinessCheck> {
     let connection = membership.connection().clone();
-    let switch = membership.switch();
     vec![
         ReadinessCheck::new("state", move || {
             let is_connected = connection.is_connected();
@@ -32,10 +32,6 @@ pub fn node_readiness(
         }),
         ReadinessCheck::new("audit", move || {
             audit.ready().map_err(|_| "the audit log cannot be written")
-        }),
-        ReadinessCheck::new("switch", move || match switch.stopped() {
-            None => Ok(()),
-            Some(_) => Err("all calls are stopped"),
         }),
     ]
 }
