@@ -34,19 +34,21 @@ fn policy_check_watch_checks_changes_until_ctrl_c() {
         let line = lines.next().unwrap().unwrap();
         assert!(line.contains(wanted), "{line}, and not {wanted}");
     };
+    // Moved into place: a file that is being written would be checked while it is empty.
+    let replace = |text: &str| {
+        let new = home.path().join("new.yml");
+        fs::write(&new, text).unwrap();
+        fs::rename(&new, &config).unwrap();
+    };
     says("ok 1 file, 0 examples hold");
-    fs::write(&config, "policy:\n  deny: [git_nothing]\n").unwrap();
+    replace("policy:\n  deny: [git_nothing]\n");
     // From the rules on stderr, and from the check.
     says("unknown tool `git_nothing`");
     says("ok 1 file");
     says("unknown tool `git_nothing`");
-    fs::write(&config, "policy:\n  dney: []\n").unwrap();
+    replace("policy:\n  dney: []\n");
     says("config.yml:2:3: policy: unknown key `dney`");
-    fs::write(
-        &config,
-        "policy: {rules: [{when: {path: {glob: a}}, decision: deny, match: [{path: a}]}]}\n",
-    )
-    .unwrap();
+    replace("policy: {rules: [{when: {path: {glob: a}}, decision: deny, match: [{path: a}]}]}\n");
     says("ok 1 file, 1 example hold");
     let pid = running.0.id().to_string();
     assert!(
