@@ -4,6 +4,7 @@ use crate::ShellWord;
 
 mod interpreter_table;
 
+pub(crate) use interpreter_table::SHELL_LONG_OPTIONS;
 use interpreter_table::{INTERPRETERS, InterpreterOptions};
 
 /// Shells whose scripts are parsed.

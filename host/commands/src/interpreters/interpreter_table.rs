@@ -1,5 +1,16 @@
 //! The command-line options of interpreters. Options that are not listed make the source of the code unknown.
 
+/// Long options of shells that do not change how commands are read.
+pub(crate) const SHELL_LONG_OPTIONS: &[&str] = &[
+    "login",
+    "noprofile",
+    "norc",
+    "posix",
+    "verbose",
+    "noediting",
+    "restricted",
+];
+
 /// The options of an interpreter. Most fields list letters; the value of a letter is the rest of its word, or the next
 /// word.
 pub(super) struct InterpreterOptions {
@@ -105,15 +116,7 @@ pub(super) const INTERPRETERS: &[InterpreterOptions] = &[
         code: "c",
         // With `-s`, even an operand is not a file.
         interactive: "s",
-        long_flags: &[
-            "login",
-            "noprofile",
-            "norc",
-            "posix",
-            "verbose",
-            "noediting",
-            "restricted",
-        ],
+        long_flags: SHELL_LONG_OPTIONS,
         ..interpreter(&["ash", "bash", "dash", "ksh", "mksh", "rbash", "sh", "zsh"])
     },
     InterpreterOptions {

@@ -4,7 +4,7 @@
 use crate::{EnclosingCommand, InsertedText, ParsedCommand, ShellRedirection, ShellWord};
 
 use crate::find;
-use crate::interpreters::{is_input_device, parsed_shell, runs_input};
+use crate::interpreters::{SHELL_LONG_OPTIONS, is_input_device, parsed_shell, runs_input};
 
 use super::builtins::{
     is_harmless_setting, makes_array, note_declarations, note_named_variables, risky_set_options,
@@ -28,17 +28,6 @@ const SHELLS_WITH_OTHER_SYNTAX: &[&str] = &["ksh", "mksh", "zsh"];
 
 /// Shell flags without a value that do not change how commands are read.
 const SHELL_FLAGS: &str = "abefhlmnprtuvxBCEPTs";
-
-/// Long shell options that do not change how commands are read.
-const SHELL_LONG_OPTIONS: &[&str] = &[
-    "login",
-    "noprofile",
-    "norc",
-    "posix",
-    "verbose",
-    "noediting",
-    "restricted",
-];
 
 /// Folders of system programs. A path into them means the same program as the bare name.
 const SYSTEM_FOLDERS: &[&str] = &["/bin/", "/usr/bin/", "/usr/local/bin/"];
