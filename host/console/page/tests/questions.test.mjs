@@ -333,6 +333,7 @@ export const tests = {
   async 'a changed question takes a no, which is for the change too'(browser) {
     await withPage(browser, { hash: '#/questions', fixture: { questions: ['edit'] } }, async (page, fixture) => {
       const [[id, question]] = fixture.questions;
+      await page.getByRole('button', { name: 'No…' }).and(page.locator(':enabled')).waitFor();
       const changed = { ...question, card: { ...question.card, fingerprint: 'f'.repeat(64) } };
       fixture.questions.set(id, changed);
       fixture.send('question', changed);
