@@ -259,8 +259,10 @@ pub(super) fn risky_arguments(words: &[ShellWord]) -> Vec<String> {
 
 /// Ends of the names of settings whose value is a program or a command, in lower case.
 const PROGRAM_SETTINGS: &[&str] = &[
+    ".path",
     "askpass",
     "clean",
+    "cmd",
     "command",
     "driver",
     "editor",
@@ -269,11 +271,15 @@ const PROGRAM_SETTINGS: &[&str] = &[
     "gitproxy",
     "helper",
     "hookspath",
+    "packobjectshook",
     "pager",
     "process",
     "program",
+    "receivepack",
     "smudge",
+    "templatedir",
     "textconv",
+    "uploadpack",
 ];
 
 /// Returns true if `name=value` makes git run a program other than the usual ones.
@@ -313,6 +319,16 @@ pub(crate) fn unseen_command(words: &[ShellWord]) -> Option<String> {
         "bisect" => rest.first() == Some(&"run"),
         "rebase" | "difftool" => rest.iter().any(|word| runs(&word)),
         "submodule" => rest.contains(&"foreach"),
+        "grep" => rest
+            .iter()
+            .any(|word| word.starts_with("-O") || word.starts_with("--op")),
+        "archive" | "clone" | "fetch" | "ls-remote" | "pull" | "push" => {
+            rest.iter().any(|word| {
+                ["--upload-p", "--rec", "--exec"]
+                    .iter()
+                    .any(|option| word.starts_with(option) && !word.starts_with("--recurse"))
+            }) || *subcommand == "clone" && rest.contains(&"-u")
+        }
         _ => false,
     };
     is_unseen.then(|| format!("`git {subcommand}` runs a command that is not analyzed"))

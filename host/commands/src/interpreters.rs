@@ -78,9 +78,21 @@ pub(crate) fn is_input_word(word: &str) -> bool {
     word == "-" || is_input_device(word)
 }
 
-/// Returns true if a path leads to an inherited file instead of a stored one.
+/// Returns true if a path leads to an inherited file instead of a stored one, in any spelling.
 pub(crate) fn is_input_device(word: &str) -> bool {
-    word.starts_with("/dev/") || word.starts_with("/proc/")
+    let mut parts = Vec::new();
+    let mut leaves_folder = false;
+    for part in word.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => leaves_folder |= parts.pop().is_none(),
+            part => parts.push(part),
+        }
+    }
+    let is_device = matches!(parts.first(), Some(&("dev" | "proc"))) && parts.len() > 1;
+    // A relative path may lead up to the root.
+    let names_input = || parts.last() == Some(&"stdin") || parts.contains(&"fd");
+    is_device && (word.starts_with('/') || leaves_folder && names_input())
 }
 
 /// Source of the code that an interpreter runs.

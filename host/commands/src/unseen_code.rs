@@ -69,6 +69,61 @@ const COMMAND_RUNNERS: &[(&str, &str)] = &[
     ("yarn", "run"),
 ];
 
+/// Programs that run a command or an interpreter for some subcommands, also for ones that are not listed above.
+const MAY_RUN_COMMANDS: &[&str] = &[
+    "bun",
+    "bundle",
+    "conda",
+    "direnv",
+    "dotnet",
+    "hatch",
+    "mise",
+    "nix",
+    "npm",
+    "pdm",
+    "pipenv",
+    "pipx",
+    "pixi",
+    "pnpm",
+    "poetry",
+    "rails",
+    "rustup",
+    "rye",
+    "stack",
+    "swift",
+    "terraform",
+    "uv",
+    "yarn",
+];
+
+/// Subcommands of these programs that run no input.
+const PACKAGE_ACTIONS: &[&str] = &[
+    "add",
+    "apply",
+    "build",
+    "check",
+    "ci",
+    "fmt",
+    "format",
+    "i",
+    "init",
+    "install",
+    "lint",
+    "lock",
+    "plan",
+    "publish",
+    "remove",
+    "restore",
+    "run-script",
+    "start",
+    "sync",
+    "test",
+    "uninstall",
+    "update",
+    "upgrade",
+    "validate",
+];
+
 /// Editors and debuggers that read commands from their standard input.
 const INPUT_EDITORS: &[&str] = &[
     "ed", "emacs", "ex", "gdb", "lldb", "nvim", "vi", "view", "vim",
@@ -79,8 +134,16 @@ const LOADED_VARIABLES: &[&str] = &[
     "BASH_ENV",
     "DYLD_INSERT_LIBRARIES",
     "ENV",
+    "GIT_ASKPASS",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_PROXY_COMMAND",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
     "LD_AUDIT",
     "LD_PRELOAD",
+    "PERL5OPT",
+    "PYTHONSTARTUP",
+    "RUBYOPT",
 ];
 
 /// Programs that only read their standard input as data, or do not read it.
@@ -310,6 +373,10 @@ pub fn reads_input_as_data(words: &[ShellWord]) -> bool {
         None if program.contains('/') => !program.starts_with('/'),
         None => match inner_words(words) {
             Some(inner) => reads_input_as_data(inner),
+            None if MAY_RUN_COMMANDS.contains(&program) => {
+                let action = words.get(1).and_then(ShellWord::known);
+                action.is_some_and(|action| PACKAGE_ACTIONS.contains(&action))
+            }
             None => has_known_actions(program),
         },
     }

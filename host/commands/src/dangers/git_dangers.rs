@@ -71,6 +71,27 @@ impl<'a> GitArguments<'a> {
     }
 }
 
+/// Usual names of files and folders without an extension.
+const COMMON_FILES: &[&str] = &[
+    "Brewfile",
+    "CHANGELOG",
+    "Dockerfile",
+    "Gemfile",
+    "Jenkinsfile",
+    "Justfile",
+    "LICENSE",
+    "Makefile",
+    "Procfile",
+    "README",
+    "Rakefile",
+    "Vagrantfile",
+    "justfile",
+    "lib",
+    "makefile",
+    "src",
+    "tests",
+];
+
 /// Returns true if a word is a path rather than a branch: its form is not that of a branch, or it ends in an extension
 /// with letters only. The workspace is not read.
 fn is_path_text(word: &str) -> bool {
@@ -80,6 +101,7 @@ fn is_path_text(word: &str) -> bool {
         text != "x" && !text.is_empty() && text.bytes().all(|c| c.is_ascii_alphabetic())
     };
     word.ends_with('/')
+        || COMMON_FILES.contains(&name)
         || word.starts_with(['.', '/', ':'])
         || is_wild(word)
         || extension.is_some_and(is_extension)
@@ -121,7 +143,12 @@ pub(super) fn discards_work(words: &[ShellWord]) -> bool {
                 || given.has_letter("df", "mFu")
         }
         "checkout" => {
-            has_unclear || forced || given.has_letter("B", "b") || given.checks_out_files()
+            let merges = ["ours", "theirs", "patch", "merge", "conflict"];
+            has_unclear
+                || forced
+                || merges.iter().any(|long| given.has(long))
+                || given.has_letter("Bmp", "b")
+                || given.checks_out_files()
         }
         "switch" => {
             let resets = given.has("discard-changes") || given.has("force-create");
