@@ -75,6 +75,12 @@ impl StopNotice {
         }
     }
 
+    /// Returns true if both are the same order: of one person, at one time, for one reason.
+    #[must_use]
+    pub fn is_same_order(&self, other: &Self) -> bool {
+        (self.at_ms, &self.by, &self.reason) == (other.at_ms, &other.by, &other.reason)
+    }
+
     /// Returns who has given the order, and `: REASON` or an empty text, with control characters visible.
     pub(crate) fn shown_origin(&self) -> (String, String) {
         let reason = self.reason.as_deref().map(text::visible);

@@ -65,7 +65,10 @@ impl SharedApprovalStore {
         for change in stops.unshared() {
             let stored = match &change {
                 UnsharedStop::Given(notice) => self.store_agent_stop(notice).await,
-                UnsharedStop::Withdrawn(session) => self.remove_agent_stop(session).await,
+                UnsharedStop::Withdrawn(session) => {
+                    self.remove_agent_stop(session, stops.stopped(session))
+                        .await
+                }
             };
             match stored {
                 Ok(()) => stops.mark_shared(&change),
@@ -92,10 +95,33 @@ impl SharedApprovalStore {
         Ok(())
     }
 
-    async fn remove_agent_stop(&self, session: &str) -> Result<(), SharedStateError> {
-        let key = self.agent_stop_key(session);
-        self.state.remove(StateArea::Approvals, &key, None).await?;
-        self.mirror.remove(&key);
+    /// Removes the order for a session that was withdrawn here. One that another server has given since then stays.
+    async fn remove_agent_stop(
+        &self,
+        session: &str,
+        withdrawn: Option<StopNotice>,
+    ) -> Result<(), SharedStateError> {
+        let (area, key) = (StateArea::Approvals, self.agent_stop_key(session));
+        let withdrawn = withdrawn.map(StopNotice::cleaned);
+        while let Some(entry) = self.state.get(area, &key).await? {
+            let stored = decode::<StopNotice>(&entry).map(StopNotice::cleaned);
+            let is_other = |stored: &StopNotice| {
+                let withdrawn = withdrawn.as_ref();
+                withdrawn.is_some_and(|withdrawn| !withdrawn.is_same_order(stored))
+            };
+            if stored.as_ref().is_some_and(is_other) {
+                self.mirror.set(entry);
+                return Ok(());
+            }
+            match self.state.remove(area, &key, Some(entry.revision)).await {
+                Ok(_) => {
+                    self.mirror.remove_version(&key, entry.revision);
+                    return Ok(());
+                }
+                Err(SharedStateError::Conflict) => {}
+                Err(error) => return Err(error),
+            }
+        }
         Ok(())
     }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mimir_core::shared_state::{
-    SharedStateError, SharedStateHandle, StateArea, StateChange, StateEntry, StateKey, StateWatch,
+    SharedStateError, SharedStateHandle, StateArea, StateChange, StateEntry, StateKey,
+    StateRevision, StateWatch,
 };
 use parking_lot::RwLock;
 use tokio::sync::watch;
@@ -80,6 +81,19 @@ impl StateMirror {
     /// Applies a removal by this process.
     pub fn remove(&self, key: &StateKey) {
         self.values.apply(StateChange::Removed(key.clone()));
+    }
+
+    /// Applies a removal by this process of the value with this revision. A newer value stays.
+    pub fn remove_version(&self, key: &StateKey, revision: StateRevision) {
+        let mut entries = self.values.entries.write();
+        if entries
+            .get(key)
+            .is_some_and(|known| known.revision <= revision)
+        {
+            entries.remove(key);
+            drop(entries);
+            self.values.changes.send_modify(|count| *count += 1);
+        }
     }
 
     /// Returns true if the store was closed, so that changes are not seen any more.

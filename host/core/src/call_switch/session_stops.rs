@@ -285,11 +285,7 @@ fn find_unshared<'a>(
     let order = orders.get_mut(session)?;
     let is_last = order.unshared == Some(kind)
         && match change {
-            UnsharedStop::Given(notice) => {
-                let given = &order.notice;
-                (given.at_ms, &given.by, &given.reason)
-                    == (notice.at_ms, &notice.by, &notice.reason)
-            }
+            UnsharedStop::Given(notice) => order.notice.is_same_order(notice),
             UnsharedStop::Withdrawn(_) => true,
         };
     is_last.then_some(order)

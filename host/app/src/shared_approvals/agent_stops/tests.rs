@@ -87,12 +87,49 @@ async fn agent_stop_holds_here_while_the_store_fails() {
     assert!(one.stops().unshared().is_empty());
 }
 
+/// Starts the approvals of a process without its task that shares orders.
+async fn start_store(folder: &Path) -> SharedApprovalStore {
+    let state = Arc::new(FileSharedState::new(folder));
+    let store = SharedApprovalStore::start(state, "shop", "ada").await;
+    store.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agent_stop_is_not_withdrawn_with_an_earlier_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, other) = (
+        start_store(folder.path()).await,
+        start_store(folder.path()).await,
+    );
+    let stops = SessionStops::default();
+    stops.share();
+    stops.stop(notice("wild"));
+    assert!(one.share_changes(&stops).await);
+    // Withdrawn here, but not stored yet, while a person stops the agent again elsewhere.
+    stops.start("wild");
+    let again = StopNotice {
+        at_ms: notice("wild").at_ms + 1,
+        by: "bob".into(),
+        ..notice("wild")
+    };
+    other.store_agent_stop(&again).await.unwrap();
+    assert!(one.share_changes(&stops).await);
+    stops.apply_shared(one.agent_stops(&stops));
+    assert_eq!(stops.stopped("wild"), Some(again));
+    assert!(stops.unshared().is_empty());
+    stops.start("wild");
+    assert!(one.share_changes(&stops).await);
+    stops.apply_shared(one.agent_stops(&stops));
+    assert_eq!(stops.stopped("wild"), None);
+    let key = one.agent_stop_key("wild");
+    let stored = one.state.get(StateArea::Approvals, &key).await.unwrap();
+    assert!(stored.is_none(), "{stored:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn agent_stop_remains_if_its_entry_is_damaged() {
     let folder = tempfile::tempdir().unwrap();
-    let state = Arc::new(FileSharedState::new(folder.path()));
-    let store = SharedApprovalStore::start(state, "shop", "ada").await;
-    let store = Arc::new(store.unwrap());
+    let store = start_store(folder.path()).await;
     let stops = SessionStops::default();
     stops.share();
     let (wild, tame) = (notice("wild"), notice("tame"));
