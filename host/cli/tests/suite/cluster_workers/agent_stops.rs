@@ -38,6 +38,10 @@ fn agent(console: &ConsoleClient) -> Option<Value> {
     agents["agents"].get(0).cloned()
 }
 
+fn is_shown_as_stopped(console: &ConsoleClient) -> bool {
+    agent(console).is_some_and(|agent| agent["stop"]["reason"] == "wild")
+}
+
 /// Gives an order about the agent of a server.
 fn order(console: &ConsoleClient, what: &str) {
     let agent = agent(console).unwrap();
@@ -88,7 +92,7 @@ fn agent_stop_holds_at_all_servers_of_a_cluster() {
     }
     for console in [&console, &other_console, &later_console] {
         eventually("the console shows the order", || {
-            agent(console).is_some_and(|agent| agent["stop"]["reason"] == "wild")
+            is_shown_as_stopped(console)
         });
         let sessions = console.get("sessions");
         let stops = sessions["sessions"].as_array().unwrap().iter();
@@ -123,6 +127,9 @@ fn agent_stop_ends_the_call_of_a_worker_for_another_server() {
     for serving in [&one, &other] {
         assert_refused(&read(serving));
     }
+    eventually("the console shows the order", || {
+        is_shown_as_stopped(&console)
+    });
     order(&console, "start");
     for serving in [&one, &other] {
         eventually("the agent may work again", || is_ok(&read(serving)));
