@@ -157,6 +157,21 @@ fn opens_pager(word: &str) -> bool {
     letters.find(|c| "ABCOefm".contains(*c)) == Some('O')
 }
 
+/// Returns true if the arguments of `git grep` open the files found in a program.
+fn greps_into_pager(arguments: &[&str]) -> bool {
+    let mut arguments = arguments.iter();
+    arguments.any(|word| word.starts_with("--op") || opens_pager(word))
+}
+
+/// Returns true if a word names the program at the other end of a connection. Options may be abbreviated.
+fn names_remote_program(word: &str) -> bool {
+    let name = word.strip_prefix("--").unwrap_or_default();
+    let name = name.split('=').next().unwrap_or(name);
+    let options = ["exec", "receive-pack", "upload-pack"];
+    let is_option = |option: &&str| option.starts_with(name) || name.starts_with(*option);
+    !name.is_empty() && options.iter().any(is_option)
+}
+
 /// Returns the reasons why a git command may run something that its words do not show.
 pub(super) fn risky_arguments(words: &[ShellWord]) -> Vec<String> {
     let mut reasons = Vec::new();
@@ -221,7 +236,7 @@ pub(super) fn risky_arguments(words: &[ShellWord]) -> Vec<String> {
     }
     let is_risky = match subcommand {
         Some("config") => !has_prefix(&["--get", "--list", "-l", "get", "list"]),
-        Some("grep") => has_prefix(&["--op"]) || rest.iter().any(|word| opens_pager(word)),
+        Some("grep") => greps_into_pager(&rest),
         Some("rebase") => has_prefix(&["-x", "--exec", "-i", "--interactive", "--edit"]),
         Some("bisect") => first == "run",
         Some("submodule") => matches!(first, "foreach" | "add" | "update" | "init"),
@@ -234,15 +249,8 @@ pub(super) fn risky_arguments(words: &[ShellWord]) -> Vec<String> {
             "clone" | "fetch" | "pull" | "push" | "ls-remote" | "archive" | "fetch-pack"
             | "send-pack",
         ) => {
-            has_prefix(&[
-                "--upload-pack",
-                "--receive-pack",
-                "--exec",
-                "-u",
-                "-c",
-                "--config",
-                "--template",
-            ]) || rest.iter().any(|word| word.contains("::"))
+            let names_program = |word: &&str| names_remote_program(word) || word.contains("::");
+            has_prefix(&["-u", "-c", "--config", "--template"]) || rest.iter().any(names_program)
         }
         Some("init") => has_prefix(&["--template"]),
         Some("commit" | "merge" | "tag") => has_prefix(&["--gpg-sign", "-S"]),
@@ -319,15 +327,10 @@ pub(crate) fn unseen_command(words: &[ShellWord]) -> Option<String> {
         "bisect" => rest.first() == Some(&"run"),
         "rebase" | "difftool" => rest.iter().any(|word| runs(&word)),
         "submodule" => rest.contains(&"foreach"),
-        "grep" => rest
-            .iter()
-            .any(|word| word.starts_with("-O") || word.starts_with("--op")),
+        "grep" => greps_into_pager(rest),
+        "clone" if rest.contains(&"-u") => true,
         "archive" | "clone" | "fetch" | "ls-remote" | "pull" | "push" => {
-            rest.iter().any(|word| {
-                ["--upload-p", "--rec", "--exec"]
-                    .iter()
-                    .any(|option| word.starts_with(option) && !word.starts_with("--recurse"))
-            }) || *subcommand == "clone" && rest.contains(&"-u")
+            rest.iter().any(|word| names_remote_program(word))
         }
         _ => false,
     };

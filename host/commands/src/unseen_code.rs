@@ -69,34 +69,10 @@ const COMMAND_RUNNERS: &[(&str, &str)] = &[
     ("yarn", "run"),
 ];
 
-/// Programs that run a command or an interpreter for some subcommands, also for ones that are not listed above.
-const MAY_RUN_COMMANDS: &[&str] = &[
-    "bun",
-    "bundle",
-    "conda",
-    "direnv",
-    "dotnet",
-    "hatch",
-    "mise",
-    "nix",
-    "npm",
-    "pdm",
-    "pipenv",
-    "pipx",
-    "pixi",
-    "pnpm",
-    "poetry",
-    "rails",
-    "rustup",
-    "rye",
-    "stack",
-    "swift",
-    "terraform",
-    "uv",
-    "yarn",
-];
+/// Other programs with a subcommand that runs code from the standard input.
+const CODE_RUNNERS: &[&str] = &["dotnet", "rails", "swift", "terraform"];
 
-/// Subcommands of these programs that run no input.
+/// Subcommands of [`COMMAND_RUNNERS`] and [`CODE_RUNNERS`] that run no input.
 const PACKAGE_ACTIONS: &[&str] = &[
     "add",
     "apply",
@@ -273,6 +249,11 @@ fn inner_words(words: &[ShellWord]) -> Option<&[ShellWord]> {
     words.get(if runner.is_empty() { 1 } else { 2 }..)
 }
 
+/// Returns true if a program runs a command or code for some subcommands.
+fn may_run_commands(program: &str) -> bool {
+    COMMAND_RUNNERS.iter().any(|(name, _)| *name == program) || CODE_RUNNERS.contains(&program)
+}
+
 /// Returns the reason why a command runs code that its words do not show, as a clause such as "`make` runs its standard
 /// input". `has_input` is true if the caller sets the standard input.
 pub fn unseen_code(simple: &ParsedCommand, has_input: bool) -> Option<String> {
@@ -373,7 +354,7 @@ pub fn reads_input_as_data(words: &[ShellWord]) -> bool {
         None if program.contains('/') => !program.starts_with('/'),
         None => match inner_words(words) {
             Some(inner) => reads_input_as_data(inner),
-            None if MAY_RUN_COMMANDS.contains(&program) => {
+            None if may_run_commands(program) => {
                 let action = words.get(1).and_then(ShellWord::known);
                 action.is_some_and(|action| PACKAGE_ACTIONS.contains(&action))
             }
