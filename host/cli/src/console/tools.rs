@@ -132,40 +132,37 @@ fn proof_lines(tool: &Tool) -> Vec<String> {
 
 /// Returns the trust in a tool, with what it means for its calls.
 fn trust_value(tool: &Tool, policy: &Policy) -> Value {
-    let state = match (tool.source, tool.trust) {
-        (ToolSource::BuiltIn, _) => "built-in",
-        (_, ToolTrust::Trusted) => "trusted",
-        (_, ToolTrust::Harmless) => "harmless",
-        (_, ToolTrust::Untrusted) if tool.changes.is_some() => "changed",
-        (_, ToolTrust::Untrusted) => "untrusted",
+    let without_grant = |cause: &str| {
+        let effect = match policy.decision_by_trust(tool) {
+            Some(Decision::Deny) => "each call is refused until this version is trusted",
+            _ => "each call needs approval",
+        };
+        format!("{cause}; {effect}")
     };
-    let text = match state {
-        "built-in" => "part of mimir".to_owned(),
-        "trusted" => "its current build is granted what it needs".to_owned(),
-        "harmless" => "it requests no rights".to_owned(),
-        _ => {
-            let cause = match state {
-                "changed" => "it has changed since it was granted",
-                _ => "it has no grant",
-            };
-            let effect = match policy.decision_by_trust(tool) {
-                Some(Decision::Deny) => "each call is refused until this version is trusted",
-                _ => "each call needs approval",
-            };
-            format!("{cause}; {effect}")
+    let (state, text) = match (tool.source, tool.trust) {
+        (ToolSource::BuiltIn, _) => ("built-in", "part of mimir".to_owned()),
+        (_, ToolTrust::Trusted) => {
+            let text = "its current build is granted what it needs";
+            ("trusted", text.to_owned())
         }
+        (_, ToolTrust::Harmless) => ("harmless", "it requests no rights".to_owned()),
+        (_, ToolTrust::Untrusted) if tool.changes.is_some() => {
+            let cause = "it has changed since it was granted";
+            ("changed", without_grant(cause))
+        }
+        (_, ToolTrust::Untrusted) => ("untrusted", without_grant("it has no grant")),
     };
     json!({ "state": state, "text": text })
 }
 
 /// Returns the decision about the calls of a tool whose current version is trusted, without rules about arguments.
 fn trusted_decision(tool: &Tool, policy: &Policy) -> Decision {
-    let rules = policy.decision_by_tool(tool);
-    if rules.by_arguments {
-        let default = tool.definition.approval;
-        return rules.decision.map_or(default, |rule| rule.max(default));
+    let (rules, default) = (policy.decision_by_tool(tool), tool.definition.approval);
+    match rules.decision {
+        Some(decision) if rules.by_arguments => decision.max(default),
+        Some(decision) => decision,
+        None => default,
     }
-    rules.decision.unwrap_or(tool.definition.approval)
 }
 
 /// Returns a sentence about the calls of a tool whose current version is trusted.

@@ -65,7 +65,7 @@ impl WorkspaceBinding {
         })
     }
 
-    /// Lists files for display, such as "`a.sh`, `b.sh`". `None` if there are none.
+    /// Says for display that files stay unchanged, such as "`a.sh`, `b.sh` stay as they are". `None` if there are none.
     pub(crate) fn describe_files<'a>(code: impl IntoIterator<Item = &'a String>) -> Option<String> {
         let mut names: Vec<String> = Vec::new();
         for path in code {
@@ -78,7 +78,11 @@ impl WorkspaceBinding {
                 names.push(shown);
             }
         }
-        (!names.is_empty()).then(|| names.join(", "))
+        match names.as_slice() {
+            [] => None,
+            [name] => Some(format!("{name} stays as it is")),
+            names => Some(format!("{} stay as they are", names.join(", "))),
+        }
     }
 }
 

@@ -52,11 +52,8 @@ impl ClusterApprovals {
     ) -> Result<(Vec<StoredApproval>, Vec<ListedSession>), ToolError> {
         let exists = self.connection.require_area(StateArea::Approvals).await;
         exists.map_err(cluster_error)?;
-        let stored = self.approvals.approvals(max_age).await;
-        let stored = stored.map_err(|error| state_error(&error))?;
-        let sessions = self.approvals.session_approvals().await;
-        let sessions = sessions.map_err(|error| state_error(&error))?.into_iter();
-        let sessions = sessions.map(|listed| ListedSession::of_cluster(listed.approval));
+        let (stored, sessions) = read(&self.approvals, max_age).await?;
+        let sessions = sessions.into_iter().map(ListedSession::of_cluster);
         Ok((stored, sessions.collect()))
     }
 
@@ -103,18 +100,27 @@ impl ClusterApprovals {
     }
 }
 
-/// Revokes the approvals of a workspace in a cluster with these id prefixes, or all if `ids` is empty. Returns the number of
-/// removed entries.
+/// Returns the approvals of a workspace, and those of sessions.
+async fn read(
+    approvals: &SharedApprovals,
+    max_age: SignedDuration,
+) -> Result<(Vec<StoredApproval>, Vec<StoredApproval>), ToolError> {
+    let stored = approvals.approvals(max_age).await;
+    let stored = stored.map_err(|error| state_error(&error))?;
+    let sessions = approvals.session_approvals().await;
+    let sessions = sessions.map_err(|error| state_error(&error))?.into_iter();
+    Ok((stored, sessions.map(|listed| listed.approval).collect()))
+}
+
+/// Revokes the approvals of a workspace in a cluster with these id prefixes, or all if `ids` is empty. Returns the number
+/// of removed entries.
 pub async fn revoke_shared(
     approvals: &SharedApprovals,
     ids: &[String],
 ) -> Result<usize, ToolError> {
-    let stored = approvals.approvals(SignedDuration::MAX).await;
-    let stored = stored.map_err(|error| state_error(&error))?.into_iter();
-    let sessions = approvals.session_approvals().await;
-    let sessions = sessions.map_err(|error| state_error(&error))?.into_iter();
-    let sessions = sessions.map(|listed| listed.approval);
-    let known: BTreeSet<Fingerprint> = stored.chain(sessions).map(|approval| approval.id).collect();
+    let (stored, sessions) = read(approvals, SignedDuration::MAX).await?;
+    let all = stored.into_iter().chain(sessions);
+    let known: BTreeSet<Fingerprint> = all.map(|approval| approval.id).collect();
     super::check_prefixes(&known.iter().map(Fingerprint::as_str).collect(), ids)?;
     let mut removed = 0;
     for id in known.iter().filter(|id| super::is_named(id.as_str(), ids)) {

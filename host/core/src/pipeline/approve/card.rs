@@ -179,12 +179,7 @@ fn always_coverage(ruled: &Ruled, plugin: &[Arc<Tool>]) -> AlwaysCoverage {
         pattern.describe_in_full()
     );
     if let Some(files) = WorkspaceBinding::describe_files(ruled.evaluation.executed_files()) {
-        let stay = if files.contains("`, `") {
-            "stay as they are"
-        } else {
-            "stays as it is"
-        };
-        text.push_str(&format!(", as long as {files} {stay}"));
+        text.push_str(&format!(", as long as {files}"));
     }
     let mut asking = ruled.evaluation.asking_reasons_with_basis();
     if asking.any(|(_, basis)| basis.offer.as_ref().is_some_and(|offer| offer.builds)) {
