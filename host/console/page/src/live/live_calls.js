@@ -141,11 +141,12 @@ export class LiveCalls {
   agents() {
     const agents = new Map();
     for (const call of this.calls.values()) {
-      const key = agentKey(call);
       const isRecent = call.state !== 'finished' || Date.now() - millis(call.finished.at) < RECENT_MS;
-      if (isRecent && call.process?.pid && call.session) agents.set(key, { ...call, recent: 1 + (agents.get(key)?.recent ?? 0) });
+      if (!isRecent || !call.process?.pid || !call.session) continue;
+      const key = agentKey(call);
+      agents.set(key, [call, 1 + (agents.get(key)?.[1] ?? 0)]);
     }
-    return [...agents.keys()].sort().map((key) => agents.get(key));
+    return [...agents.keys()].sort().map((key) => ({ ...agents.get(key)[0], recent: agents.get(key)[1] }));
   }
 
   /** Returns how many calls of an agent run and wait. */
