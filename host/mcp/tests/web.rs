@@ -4,11 +4,13 @@
 mod sessions;
 mod shutdown;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use mimir_core::Tool;
 use mimir_mcp::{HttpOptions, HttpService, MetricFamily, MetricKind, MetricSample, MetricValue};
@@ -45,6 +47,22 @@ pub async fn send(
     headers: &[(&str, &str)],
     body: String,
 ) -> Answer {
+    let (parts, body) = respond(http, method, headers, body).await.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    Answer {
+        status: parts.status,
+        headers: parts.headers,
+        body: String::from_utf8(body.to_vec()).unwrap(),
+    }
+}
+
+/// Sends a request, and returns the response before its body is read.
+async fn respond(
+    http: &HttpService,
+    method: Method,
+    headers: &[(&str, &str)],
+    body: String,
+) -> Response<BoxBody<Bytes, Infallible>> {
     let mut request = Request::builder()
         .method(method)
         .uri("/mcp")
@@ -55,13 +73,7 @@ pub async fn send(
         request = request.header(*name, *value);
     }
     let request = request.body(Full::new(Bytes::from(body))).unwrap();
-    let (parts, body) = http.clone().call(request).await.unwrap().into_parts();
-    let body = body.collect().await.unwrap().to_bytes();
-    Answer {
-        status: parts.status,
-        headers: parts.headers,
-        body: String::from_utf8(body.to_vec()).unwrap(),
-    }
+    http.clone().call(request).await.unwrap()
 }
 
 pub fn message(method: &str, params: Value) -> String {
@@ -110,6 +122,19 @@ async fn handshake(http: &HttpService) -> Result<String, Answer> {
         Some(session) => Ok(session.to_str().unwrap().to_owned()),
         None => Err(answer),
     }
+}
+
+/// Starts a session.
+async fn begin(http: &HttpService) -> String {
+    handshake(http).await.map_err(|answer| answer.body).unwrap()
+}
+
+/// Returns the headers of a request in a session.
+fn session_headers(session: &str) -> [(&str, &str); 2] {
+    [
+        ("mcp-session-id", session),
+        ("mcp-protocol-version", LEGACY),
+    ]
 }
 
 fn busy(answer: &Answer) {
@@ -163,14 +188,8 @@ async fn http_counts_denials_and_explains_invalid_calls() {
     let text = metrics(&http).await;
     let line = "mimir_denials_total{code=\"APPROVAL_DENIED\"} 1";
     assert!(text.lines().any(|other| other == line), "{text}");
-    let session = handshake(&http)
-        .await
-        .map_err(|answer| answer.body)
-        .unwrap();
-    let of = [
-        ("mcp-session-id", session.as_str()),
-        ("mcp-protocol-version", LEGACY),
-    ];
+    let session = begin(&http).await;
+    let of = session_headers(&session);
     let wrong = message("tools/call", json!({"name": "careful", "arguments": "{}"}));
     let answer = send(&http, Method::POST, &of, wrong).await.message();
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
@@ -294,14 +313,8 @@ async fn http_disconnect_cancels_the_call() {
     under_way(&http, 0).await;
 
     // In a session, a broken stream may be resumed: the call ends with its session.
-    let session = handshake(&http)
-        .await
-        .map_err(|answer| answer.body)
-        .unwrap();
-    let headers = [
-        ("mcp-session-id", session.as_str()),
-        ("mcp-protocol-version", LEGACY),
-    ];
+    let session = begin(&http).await;
+    let headers = session_headers(&session);
     let params = json!({"name": "waits", "arguments": {"n": 2}});
     let pending_call = send(&http, Method::POST, &headers, message("tools/call", params));
     let pending_call = tokio::time::timeout(Duration::from_millis(300), pending_call).await;
@@ -320,14 +333,8 @@ async fn http_disconnect_cancels_the_call() {
 async fn http_rejects_invalid_requests_with_the_reason() {
     let quick = tool("quick", fake(|_| async { text_result("done") }));
     let (_room, http) = web(vec![quick]);
-    let session = handshake(&http)
-        .await
-        .map_err(|answer| answer.body)
-        .unwrap();
-    let of = [
-        ("mcp-session-id", session.as_str()),
-        ("mcp-protocol-version", LEGACY),
-    ];
+    let session = begin(&http).await;
+    let of = session_headers(&session);
     let list = message("tools/list", json!({}));
     // Batches were removed from the protocol.
     for (body, code) in [
@@ -544,14 +551,8 @@ async fn cors_accepts_allowed_pages_only() {
 #[tokio::test]
 async fn http_session_end_returns_no_content() {
     let (_room, http) = web(vec![]);
-    let session = handshake(&http)
-        .await
-        .map_err(|answer| answer.body)
-        .unwrap();
-    let of = [
-        ("mcp-session-id", session.as_str()),
-        ("mcp-protocol-version", LEGACY),
-    ];
+    let session = begin(&http).await;
+    let of = session_headers(&session);
     let ended = send(&http, Method::DELETE, &of, String::new()).await;
     assert_eq!(
         (ended.status, ended.body.as_str()),

@@ -11,7 +11,8 @@ use mimir_kit::NatsServer;
 use serde_json::{Value, json};
 
 use crate::kit::{self, mimir};
-use crate::serve_http::{Serving, message};
+use crate::serve_drain::call_without_session;
+use crate::serve_http::Serving;
 
 #[cfg(target_os = "linux")]
 mod agent_stops;
@@ -176,19 +177,8 @@ fn eventually(what: &str, condition: impl Fn() -> bool) {
 
 /// Calls a tool with the protocol since 2026-07-28.
 fn call(serving: &Serving, tool: &str, arguments: Value) -> Value {
-    let mut params = json!({"name": tool, "arguments": arguments});
-    params["_meta"] = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
-    let headers = [
-        ("mcp-protocol-version", "2026-07-28"),
-        ("mcp-method", "tools/call"),
-        ("mcp-name", tool),
-    ];
-    let answer = serving.post(&headers, &message(1, "tools/call", params));
-    let answer = answer.message(1);
+    let params = json!({"name": tool, "arguments": arguments});
+    let answer = call_without_session(serving, params).message(1);
     // A tool that the server does not offer is a protocol error.
     match answer.get("result") {
         Some(result) => result.clone(),

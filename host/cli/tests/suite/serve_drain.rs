@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::kit;
-use crate::serve_http::{Serving, message};
+use crate::serve_http::{Answer, Serving, message};
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -34,21 +34,20 @@ fn waiting_call() -> Value {
     json!({"name": "exec", "arguments": {"command": command}})
 }
 
-/// Calls the command in the protocol without sessions. Returns the result.
-pub fn call_without_session(serving: &Serving, mut params: Value) -> Value {
+/// Calls a tool in the protocol without sessions.
+pub fn call_without_session(serving: &Serving, mut params: Value) -> Answer {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": {},
     });
+    let name = params["name"].as_str().unwrap().to_owned();
     let headers = [
         ("mcp-protocol-version", "2026-07-28"),
         ("mcp-method", "tools/call"),
-        ("mcp-name", "exec"),
+        ("mcp-name", &name),
     ];
-    let answer = serving.post(&headers, &message(1, "tools/call", params));
-    assert_eq!(answer.status(), 200, "{}", answer.0);
-    answer.message(1)["result"].take()
+    serving.post(&headers, &message(1, "tools/call", params))
 }
 
 /// Calls the command in a session. Returns the result.
@@ -84,7 +83,11 @@ pub fn results_after_sigterm(serving: &Serving, folder: &Path, go: impl FnOnce()
     let session = serving.hello(json!({}));
     std::thread::scope(|scope| {
         let calls = [
-            scope.spawn(|| call_without_session(serving, waiting_call())),
+            scope.spawn(|| {
+                let answer = call_without_session(serving, waiting_call());
+                assert_eq!(answer.status(), 200, "{}", answer.0);
+                answer.message(1)["result"].take()
+            }),
             scope.spawn(|| call_in_session(serving, &session, waiting_call())),
         ];
         wait_for_commands(folder, 2);

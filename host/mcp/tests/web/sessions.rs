@@ -5,22 +5,10 @@ use super::*;
 /// The limit of sessions.
 const SESSIONS: usize = 256;
 
-/// Starts a session.
-async fn begin(http: &HttpService) -> String {
-    handshake(http).await.map_err(|answer| answer.body).unwrap()
-}
-
-fn of(session: &str) -> [(&str, &str); 2] {
-    [
-        ("mcp-session-id", session),
-        ("mcp-protocol-version", LEGACY),
-    ]
-}
-
 /// Lists the tools in a session.
 async fn listed(http: &HttpService, session: &str) -> Answer {
     let list = message("tools/list", json!({}));
-    send(http, Method::POST, &of(session), list).await
+    send(http, Method::POST, &session_headers(session), list).await
 }
 
 /// Opens the event stream of a session, which stays open until the value is dropped.
@@ -48,7 +36,7 @@ async fn sessions_end_the_longest_idle_one_for_a_new_one() {
     // The first has an open stream, the second a running call without a reader, and the third was just used.
     let stream = stream(&http, &sessions[0]).await;
     let params = json!({"name": "waits", "arguments": {"n": 2}});
-    let second = of(&sessions[1]);
+    let second = session_headers(&sessions[1]);
     let pending_call = send(&http, Method::POST, &second, message("tools/call", params));
     let pending_call = tokio::time::timeout(Duration::from_millis(300), pending_call).await;
     assert!(pending_call.is_err(), "it waits");

@@ -6,7 +6,7 @@ const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Calls the tool `waits` in the generation without sessions and in a session.
 async fn start_both(http: &HttpService) -> [tokio::task::JoinHandle<Answer>; 2] {
-    let session = handshake(http).await.map_err(|answer| answer.body).unwrap();
+    let session = begin(http).await;
     let modern = tokio::spawn({
         let http = http.clone();
         async move { call(&http, "waits", 1, MODERN).await }
@@ -14,10 +14,7 @@ async fn start_both(http: &HttpService) -> [tokio::task::JoinHandle<Answer>; 2] 
     let legacy = tokio::spawn({
         let http = http.clone();
         async move {
-            let headers = [
-                ("mcp-session-id", session.as_str()),
-                ("mcp-protocol-version", LEGACY),
-            ];
+            let headers = session_headers(&session);
             let params = json!({"name": "waits", "arguments": {"n": 1}});
             send(&http, Method::POST, &headers, message("tools/call", params)).await
         }
@@ -51,10 +48,7 @@ async fn shutdown_waits_for_running_calls_of_both_generations() {
     }
     assert_eq!(http.unanswered(), 2);
     // Answers for which calls wait are requests, too.
-    handshake(&http)
-        .await
-        .map_err(|answer| answer.body)
-        .unwrap();
+    begin(&http).await;
     gate.add_permits(2);
     for call in calls {
         let answer = call.await.unwrap().message();
@@ -72,21 +66,10 @@ async fn shutdown_waits_for_running_calls_of_both_generations() {
 async fn shutdown_waits_until_responses_are_read() {
     let quick = tool("quick", fake(|_| async { text_result("done") }));
     let (test_server, http) = web(vec![quick]);
-    let session = handshake(&http)
-        .await
-        .map_err(|answer| answer.body)
-        .unwrap();
+    let session = begin(&http).await;
     let params = json!({"name": "quick", "arguments": {"n": 1}});
-    let request = Request::builder()
-        .method(Method::POST)
-        .uri("/mcp")
-        .header("host", "localhost")
-        .header("content-type", "application/json")
-        .header("accept", "application/json, text/event-stream")
-        .header("mcp-session-id", &session)
-        .header("mcp-protocol-version", LEGACY)
-        .body(Full::new(Bytes::from(message("tools/call", params))));
-    let response = http.clone().call(request.unwrap()).await.unwrap();
+    let (headers, call) = (session_headers(&session), message("tools/call", params));
+    let response = respond(&http, Method::POST, &headers, call).await;
     assert_eq!(test_server.recorded(1).await, [Value::Null]);
     assert!(
         !http.drain(Duration::ZERO).await,
@@ -126,19 +109,12 @@ async fn shutdown_does_not_wait_for_subscriptions() {
         "io.modelcontextprotocol/clientCapabilities": {},
     });
     let params = json!({"notifications": {"toolsListChanged": true}, "_meta": meta});
-    let request = Request::builder()
-        .method(Method::POST)
-        .uri("/mcp")
-        .header("host", "localhost")
-        .header("content-type", "application/json")
-        .header("accept", "application/json, text/event-stream")
-        .header("mcp-protocol-version", MODERN)
-        .header("mcp-method", "subscriptions/listen")
-        .body(Full::new(Bytes::from(message(
-            "subscriptions/listen",
-            params,
-        ))));
-    let subscription = http.clone().call(request.unwrap()).await.unwrap();
+    let headers = [
+        ("mcp-protocol-version", MODERN),
+        ("mcp-method", "subscriptions/listen"),
+    ];
+    let listen = message("subscriptions/listen", params);
+    let subscription = respond(&http, Method::POST, &headers, listen).await;
     assert_eq!(subscription.status(), StatusCode::OK);
     assert!(http.drain(TEST_TIMEOUT).await);
     drop(subscription);
@@ -148,14 +124,8 @@ async fn shutdown_does_not_wait_for_subscriptions() {
 async fn shutdown_does_not_wait_for_a_cancelled_call() {
     let (one, _gate) = waits();
     let (test_server, http) = web(vec![one]);
-    let session = handshake(&http)
-        .await
-        .map_err(|answer| answer.body)
-        .unwrap();
-    let headers = [
-        ("mcp-session-id", session.as_str()),
-        ("mcp-protocol-version", LEGACY),
-    ];
+    let session = begin(&http).await;
+    let headers = session_headers(&session);
     let params = json!({"name": "waits", "arguments": {"n": 1}});
     let running = send(&http, Method::POST, &headers, message("tools/call", params));
     let mut running = std::pin::pin!(running);

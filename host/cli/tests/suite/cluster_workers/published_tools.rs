@@ -80,18 +80,7 @@ fn published_tool_that_cannot_be_used_is_reported_with_its_problem() {
     fs::create_dir_all(&tools).unwrap();
     fs::write(tools.join("broken.yml"), "name: broken\n").unwrap();
     fs::write(tools.join("damaged.wasm"), "no component").unwrap();
-    let url = deployment.nats.url();
-    let publish = [
-        "cluster",
-        "publish",
-        "--workspace-name",
-        "main",
-        "--nats",
-        &url,
-    ];
-    let (code, out, error) = run(&admin.home, &[&publish[..], &["--yes", "--json"]].concat());
-    assert_eq!(code, 0, "{error}");
-    let published: Value = serde_json::from_str(&out).unwrap();
+    let (published, error) = admin.publish_and_listen();
     assert_eq!(published["leftOut"].as_array().map(Vec::len), Some(2));
     for part in [
         "the nodes cannot use this tool: .mimir/tools/broken.yml: ",
@@ -164,19 +153,7 @@ fn settings_that_are_not_accepted_are_named_when_they_are_published() {
     eventually("the setting counts", || write()["isError"] == false);
 
     fs::write(&config, "tools: {write_file: {approval: allow}}\n# more\n").unwrap();
-    let url = deployment.nats.url();
-    let publish = [
-        "cluster",
-        "publish",
-        "--workspace-name",
-        "main",
-        "--yes",
-        "--nats",
-        &url,
-    ];
-    let (code, out, error) = run(&admin.home, &[&publish[..], &["--json"]].concat());
-    assert_eq!(code, 0, "{out}{error}");
-    let published: Value = serde_json::from_str(&out).unwrap();
+    let (published, error) = admin.publish_and_listen();
     let withheld = "tools.write_file.approval: allow";
     assert_eq!(published["withheld"], json!([withheld]));
     assert!(error.contains(withheld), "{error}");

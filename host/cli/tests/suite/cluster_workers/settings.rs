@@ -50,6 +50,15 @@ impl Administrator {
         self.done(&["cluster", "publish", "--workspace-name", "main", "--yes"])
     }
 
+    /// Publishes the workspace. Returns the JSON, and what it says to the person.
+    pub(super) fn publish_and_listen(&self) -> (Value, String) {
+        let publish = ["cluster", "publish", "--workspace-name", "main", "--yes"];
+        let options = ["--nats", self.url.as_str(), "--json"];
+        let (code, out, error) = run(&self.home, &[&publish[..], &options].concat());
+        assert_eq!(code, 0, "{out}{error}");
+        (serde_json::from_str(&out).unwrap(), error)
+    }
+
     fn publish_teams(&self) -> (i32, Value) {
         let publish = ["cluster", "publish", "--teams", "--yes"];
         self.run(&[&publish[..], &["--nats", &self.url]].concat())
