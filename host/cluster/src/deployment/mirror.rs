@@ -211,8 +211,8 @@ impl MirrorTask {
         }
     }
 
-    /// Makes the folder a copy of a deployment, or of a newer one that was published since. All files change at the same time, so that no process reads some of the
-    /// old ones and some of the new ones.
+    /// Makes the folder a copy of a deployment, or of a newer one that was published since. All files change at the same
+    /// time, so that no process reads some of the old ones and some of the new ones.
     async fn apply(&self, deployment: &Deployment) -> Result<MirrorChange, DeploymentError> {
         create_folder(&self.folder)?;
         let _lock = lock_folder(&self.folder).await?;
