@@ -20,6 +20,7 @@ use mimir::shared_questions::{QuestionState, SharedQuestion};
 
 use super::ConsoleState;
 use super::live::stop_value;
+use super::previews;
 use super::questions::question_value;
 use super::record_source::ClusterSource;
 use super::stored_approvals::approvals_stamp;
@@ -143,7 +144,7 @@ async fn watch_questions(state: &Arc<ConsoleState>, send: &EventSender) -> Resul
         }
     };
     let (previewed, mut with_preview) = mpsc::channel(EVENTS);
-    let mut open: HashMap<String, SharedQuestion> = HashMap::new();
+    let mut open: HashMap<String, ShownQuestion> = HashMap::new();
     // Those that were asked between the snapshot of the page and the start of the watch.
     match state.questions.open_questions().await {
         Ok(questions) => {
@@ -162,19 +163,23 @@ async fn watch_questions(state: &Arc<ConsoleState>, send: &EventSender) -> Resul
                 None => return Ok(()),
             },
             // Here, so that a question is never shown again after its end.
-            Some(question) = with_preview.recv() => {
-                if open.contains_key(&question.id) {
-                    send_question(state, send, &question).await?;
+            Some(id) = with_preview.recv() => {
+                if let Some(shown) = open.get_mut(&id) {
+                    shown.update_preview(state, send).await?;
                 }
             }
             _ = check.tick() => {
-                for question in open.values().cloned().collect::<Vec<_>>() {
-                    if !state.questions.takes_answer(&question).await {
-                        open.remove(&question.id);
-                        send_end(send, &question.id, "expired", None).await?;
-                    } else if state.previews.take_replaced(&question.id) {
-                        send_question(state, send, &question).await?;
+                let mut ended = Vec::new();
+                for shown in open.values_mut() {
+                    if state.questions.takes_answer(&shown.question).await {
+                        shown.update_preview(state, send).await?;
+                    } else {
+                        ended.push(shown.question.id.clone());
                     }
+                }
+                for id in ended {
+                    open.remove(&id);
+                    send_end(send, &id, "expired", None).await?;
                 }
             }
             () = send.0.closed() => return Err(ReaderGone),
@@ -182,12 +187,52 @@ async fn watch_questions(state: &Arc<ConsoleState>, send: &EventSender) -> Resul
     }
 }
 
+/// An open question, and what the page of a stream shows of it.
+struct ShownQuestion {
+    question: SharedQuestion,
+    /// Digest of the preview that was sent. `None` before it is computed, and for calls that change nothing.
+    preview: Option<String>,
+}
+
+impl ShownQuestion {
+    async fn send(
+        question: SharedQuestion,
+        state: &ConsoleState,
+        send: &EventSender,
+    ) -> Result<Self, ReaderGone> {
+        let preview = state.previews.get(&question.id).flatten();
+        let sent = preview.as_ref().and_then(previews::digest);
+        let sent = sent.map(str::to_owned);
+        send_question(state, send, &question, preview).await?;
+        Ok(Self {
+            question,
+            preview: sent,
+        })
+    }
+
+    /// Sends the question again if its preview was computed, or replaced because of an answer on any page.
+    async fn update_preview(
+        &mut self,
+        state: &ConsoleState,
+        send: &EventSender,
+    ) -> Result<(), ReaderGone> {
+        // `None` if it was dropped for those of later questions: the page keeps what it shows.
+        let Some(preview) = state.previews.get(&self.question.id) else {
+            return Ok(());
+        };
+        if preview.as_ref().and_then(previews::digest) != self.preview.as_deref() {
+            *self = Self::send(self.question.clone(), state, send).await?;
+        }
+        Ok(())
+    }
+}
+
 /// Sends a question that is new or has changed.
 async fn show_question(
     state: &Arc<ConsoleState>,
     send: &EventSender,
-    previewed: &mpsc::Sender<SharedQuestion>,
-    open: &mut HashMap<String, SharedQuestion>,
+    previewed: &mpsc::Sender<String>,
+    open: &mut HashMap<String, ShownQuestion>,
     question: SharedQuestion,
 ) -> Result<(), ReaderGone> {
     match &question.state {
@@ -195,8 +240,8 @@ async fn show_question(
             if !state.questions.takes_answer(&question).await {
                 return Ok(());
             }
-            send_question(state, send, &question).await?;
-            open.insert(question.id.clone(), question.clone());
+            let shown = ShownQuestion::send(question.clone(), state, send).await?;
+            open.insert(question.id.clone(), shown);
             tokio::spawn(add_preview(Arc::clone(state), previewed.clone(), question));
             Ok(())
         }
@@ -231,8 +276,9 @@ async fn send_question(
     state: &ConsoleState,
     send: &EventSender,
     question: &SharedQuestion,
+    preview: Option<Value>,
 ) -> Result<(), ReaderGone> {
-    match question_event(state, question).await {
+    match question_event(state, question, preview).await {
         Ok(value) => send.send(ConsoleEventKind::Question, &value).await,
         Err(error) => {
             tracing::warn!(%error, "a question cannot be shown");
@@ -244,28 +290,27 @@ async fn send_question(
 async fn question_event(
     state: &ConsoleState,
     question: &SharedQuestion,
+    preview: Option<Value>,
 ) -> Result<Value, ToolError> {
     let workspace = state.workspace.recent().await?;
     let snapshot = workspace.snapshot();
     let tool = snapshot.registry.get(&question.card.tool);
-    let preview = state.previews.get(&question.id).flatten();
     let redactor = workspace.redactor()?;
     let mut value = question_value(question, tool.map(Arc::as_ref), preview, &redactor);
     make_visible(&mut value);
     Ok(value)
 }
 
-/// Computes the preview of a question, and passes the question on if it has one.
+/// Computes the preview of a question unless it is known, and passes the id of the question on.
 async fn add_preview(
     state: Arc<ConsoleState>,
-    previewed: mpsc::Sender<SharedQuestion>,
+    previewed: mpsc::Sender<String>,
     question: SharedQuestion,
 ) {
-    if let Ok(workspace) = state.workspace.load().await
-        && state.previews.fill(&workspace, &question).await
-    {
+    if let Ok(workspace) = state.workspace.load().await {
+        state.previews.fill(&workspace, &question).await;
         // Fails if the watch has ended.
-        let _ = previewed.send(question).await;
+        let _ = previewed.send(question.id).await;
     }
 }
 

@@ -1,6 +1,6 @@
 //! The changes that the calls of open questions would make. Each has a digest, with which a person says what they have seen.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use mimir_core::{Tool, ToolError, ToolErrorCode};
@@ -36,8 +36,6 @@ const TOO_LONG: &str = "not shown: the difference takes too long to compute";
 /// is computed at the time of the answer.
 pub struct PreviewCache {
     previews: Mutex<StoredPreviews>,
-    /// The questions whose preview was replaced, and that pages have to show again.
-    replaced: Mutex<HashSet<String>>,
     running: Semaphore,
     checks: Semaphore,
 }
@@ -53,7 +51,6 @@ impl Default for PreviewCache {
     fn default() -> Self {
         Self {
             previews: Mutex::default(),
-            replaced: Mutex::default(),
             running: Semaphore::new(RUNNING_MAX),
             checks: Semaphore::new(CHECKS_MAX),
         }
@@ -79,17 +76,14 @@ impl PreviewCache {
         }
     }
 
-    /// Computes the changes that the call of a question would make, unless they are known. Returns true if a preview was
-    /// added.
-    pub async fn fill(&self, workspace: &LoadedWorkspace, question: &SharedQuestion) -> bool {
+    /// Computes the changes that the call of a question would make, unless they are known.
+    pub async fn fill(&self, workspace: &LoadedWorkspace, question: &SharedQuestion) {
         if self.get(&question.id).is_some() {
-            return false;
+            return;
         }
         let preview = limited(&self.running, preview(workspace, question)).await;
         let preview = preview.unwrap_or_else(|| Some(note(TOO_LONG)));
-        let has_preview = preview.is_some();
         self.insert(&question.id, preview);
-        has_preview
     }
 
     /// Computes the preview of a question again. Returns true if the person who answers has seen it: `shown` is the digest of
@@ -118,17 +112,7 @@ impl PreviewCache {
             return Ok(true);
         }
         self.insert(&question.id, preview);
-        let mut replaced = self.replaced.lock();
-        if replaced.len() >= STORED_MAX {
-            replaced.clear();
-        }
-        replaced.insert(question.id.clone());
         Ok(false)
-    }
-
-    /// Returns true once after the preview of a question was replaced.
-    pub fn take_replaced(&self, id: &str) -> bool {
-        self.replaced.lock().remove(id)
     }
 }
 

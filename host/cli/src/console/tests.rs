@@ -12,6 +12,7 @@ use mimir::settings::MergedSettings;
 use mimir::user_dirs::UserDirs;
 use mimir::workspace::WorkspaceFolder;
 
+mod event_stream;
 mod policy;
 mod record;
 
