@@ -149,10 +149,11 @@ impl ClusterDeployment {
             });
             joined.collect::<Result<Vec<()>, String>>()
         })?;
-        let server_ports = free_ports(plan.servers)?;
-        let route_ports = free_ports(plan.servers)?;
-        let front_ports = free_ports(plan.fronts)?;
-        let proxy_port = free_ports(1)?[0];
+        // All at once: a port that was released could be found again.
+        let mut server_ports = free_ports(2 * plan.servers + plan.fronts + 1)?;
+        let mut route_ports = server_ports.split_off(plan.servers);
+        let mut front_ports = route_ports.split_off(plan.servers);
+        let proxy_port = front_ports.split_off(plan.fronts)[0];
         let machines = plan.servers.max(1);
         let machine = |index: usize| index % machines + 1;
         let mut deployment = Self {

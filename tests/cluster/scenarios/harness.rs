@@ -4,6 +4,15 @@ use serde_json::json;
 
 use super::*;
 
+/// Waits until a server can be reached.
+fn await_server(cluster: &ClusterDeployment, index: usize) {
+    let deadline = Instant::now() + SETTLE_TIMEOUT;
+    while let Err(error) = cluster.nats_server(index) {
+        assert!(Instant::now() < deadline, "{error}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
 #[test]
 #[ignore = "needs nats-server and network namespaces: .ci/cluster"]
 fn harness_cut_off_machine_cannot_be_reached_and_comes_back() {
@@ -43,7 +52,7 @@ fn harness_cut_off_machine_cannot_be_reached_and_comes_back() {
     publish("without machine 3");
     network.set_connected(3, true).unwrap();
     cluster.servers[1].kill();
-    cluster.nats_server(2).unwrap();
+    await_server(&cluster, 2);
     publish("without machine 2");
     cluster.start_all().unwrap();
     nats.await_streams(SETTLE_TIMEOUT).unwrap();
@@ -52,5 +61,5 @@ fn harness_cut_off_machine_cannot_be_reached_and_comes_back() {
     cluster.servers[0].pause();
     assert!(cluster.nats_server(0).is_err(), "server 1 is not paused");
     cluster.servers[0].resume();
-    cluster.nats_server(0).unwrap();
+    await_server(&cluster, 0);
 }

@@ -3,8 +3,9 @@
 use super::*;
 use crate::history::{CallAttempt, TestTool};
 
-/// Time in which the order reaches all nodes. The promise is a second; the rest is for a busy machine.
-const STOP_TIME: Duration = Duration::from_millis(2000);
+/// Time in which the order reaches all nodes. The promise is a second; the rest is for a busy machine, on which calls that
+/// notice it take long, too.
+const STOP_TIME: Duration = Duration::from_secs(10);
 
 /// Calls each front once.
 fn call_each_front(

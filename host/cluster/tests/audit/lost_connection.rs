@@ -8,8 +8,8 @@ use mimir_core::audit::{AuditEvent, AuditSink as _};
 use crate::kit::{TestNode, event, wait_until};
 use crate::nats_server::NatsServer;
 
-/// Time limit of a refusal: far below that of an outcome, which waits for an election of the servers.
-const REFUSAL_LIMIT: Duration = Duration::from_secs(6);
+/// Time limit of a refusal: below that of an outcome, which waits for an election of the servers.
+const REFUSAL_LIMIT: Duration = Duration::from_secs(9);
 
 fn refusal(id: &str) -> AuditEvent {
     AuditEvent {

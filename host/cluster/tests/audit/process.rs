@@ -74,18 +74,22 @@ impl NodeProcess {
 }
 
 impl NodeProcess {
-    /// Returns true if the process is paused: a signal takes effect some time after it was sent.
     fn is_stopped(&self) -> bool {
-        let id = self.child.id().to_string();
-        let output = Command::new("ps")
-            .args(["-o", "state=", "-p", &id])
-            .output();
-        output
-            .expect("ps runs")
-            .stdout
-            .trim_ascii()
-            .starts_with(b"T")
+        is_stopped(self.child.id())
     }
+}
+
+/// Returns true if a process is paused: a signal takes effect some time after it was sent.
+pub fn is_stopped(process: u32) -> bool {
+    let id = process.to_string();
+    let output = Command::new("ps")
+        .args(["-o", "state=", "-p", &id])
+        .output();
+    output
+        .expect("ps runs")
+        .stdout
+        .trim_ascii()
+        .starts_with(b"T")
 }
 
 impl Drop for NodeProcess {

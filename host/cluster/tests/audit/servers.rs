@@ -16,17 +16,26 @@ struct ServerCluster {
     folder: tempfile::TempDir,
 }
 
-/// Returns a port that is free now.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address").port()
+/// Returns pairs of ports that are free now, each another one.
+fn free_ports(pairs: usize) -> Vec<(u16, u16)> {
+    // All at once: a port that was released could be found again.
+    let listeners: Vec<TcpListener> = (0..2 * pairs)
+        .map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port"))
+        .collect();
+    let port = |index: usize| {
+        let address = listeners[index].local_addr();
+        address.expect("its address").port()
+    };
+    (0..pairs)
+        .map(|pair| (port(2 * pair), port(2 * pair + 1)))
+        .collect()
 }
 
 impl ServerCluster {
     fn start() -> Self {
         let mut cluster = Self {
             servers: vec![None, None, None],
-            ports: (0..3).map(|_| (free_port(), free_port())).collect(),
+            ports: free_ports(3),
             folder: tempfile::tempdir().expect("a temporary folder"),
         };
         (0..3).for_each(|index| cluster.start_server(index));

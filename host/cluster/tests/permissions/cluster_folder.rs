@@ -3,18 +3,23 @@
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_nats::{Event, ServerError};
 use mimir_cluster::{
     ClusterConnection, ClusterError, ConnectionOptions, InitOptions, cluster_files,
 };
 use sha2::{Digest as _, Sha256};
+use tokio::sync::mpsc::UnboundedReceiver;
 
 /// Environment variable with the path of the program `nats-server`, if it is not in `PATH`.
 const PROGRAM_VARIABLE: &str = "MIMIR_TEST_NATS";
+
+/// Maximum time until the servers have started. Reached only by a broken cluster.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A subject that no role may use.
+const FORBIDDEN_SUBJECT: &str = "test.forbidden";
 
 /// The files of a cluster on this machine, and its running servers.
 pub struct ClusterFolder {
@@ -139,9 +144,13 @@ impl ClusterFolder {
             key_file: key,
             ca_file: Some(authority),
         };
+        let deadline = Instant::now() + START_TIMEOUT;
         loop {
             match ClusterConnection::connect(options.clone()).await {
-                Err(error) if error.to_string().contains("check that the servers run") => {
+                Err(error)
+                    if error.to_string().contains("check that the servers run")
+                        && Instant::now() < deadline =>
+                {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
                 result => return result,
@@ -149,11 +158,10 @@ impl ClusterFolder {
         }
     }
 
-    /// Connects a plain client with the key of a role. The flag is set when the server refuses a subject.
-    async fn client(&self, role: &str) -> (async_nats::Client, Arc<AtomicBool>) {
+    /// Connects a plain client with the key of a role. Also returns the server's refusals of subjects.
+    async fn client(&self, role: &str) -> (async_nats::Client, UnboundedReceiver<String>) {
         let seed = std::fs::read_to_string(self.path(&format!("keys/{role}.nk"))).unwrap();
-        let refused = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&refused);
+        let (sender, refused) = tokio::sync::mpsc::unbounded_channel();
         let options = async_nats::ConnectOptions::with_nkey(seed.trim().to_owned())
             .add_root_certificates(self.path("tls/ca.pem"))
             .require_tls(true)
@@ -161,7 +169,7 @@ impl ClusterFolder {
                 if let Event::ServerError(ServerError::Other(text)) = &event
                     && text.to_lowercase().contains("permissions violation")
                 {
-                    flag.store(true, Ordering::SeqCst);
+                    let _ = sender.send(text.clone());
                 }
                 std::future::ready(())
             });
@@ -170,7 +178,7 @@ impl ClusterFolder {
 
     /// Returns true if a role may use a subject.
     pub async fn try_subject(&self, role: &str, action: &str, subject: &str) -> bool {
-        let (client, refused) = self.client(role).await;
+        let (client, mut refused) = self.client(role).await;
         let subscription = match action {
             "publish" => {
                 client
@@ -181,16 +189,12 @@ impl ClusterFolder {
             }
             _ => Some(client.subscribe(subject.to_owned()).await.unwrap()),
         };
-        // The server answers in order: a refusal comes before the answer to the next ping, and then only has to be noted.
+        // The server answers in order: a refusal comes before that of a subject which it refuses for certain.
+        client.publish(FORBIDDEN_SUBJECT, "x".into()).await.unwrap();
         client.flush().await.unwrap();
-        for _ in 0..10 {
-            if refused.load(Ordering::SeqCst) {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let first = tokio::time::timeout(START_TIMEOUT, refused.recv()).await;
         drop(subscription);
-        !refused.load(Ordering::SeqCst)
+        first.unwrap().unwrap().contains(FORBIDDEN_SUBJECT)
     }
 
     /// Sends a request of a role whose answer the server publishes to `reply`.

@@ -3,9 +3,10 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use mimir_cluster::ClusterBackgroundCalls;
+use mimir_cluster::{ClusterBackgroundCalls, NatsState};
 use mimir_core::background_calls::{BackgroundCalls as _, BackgroundPhase};
 use mimir_core::remote_pipeline::RemotePipeline as _;
+use mimir_core::shared_state::{SharedState as _, StateArea};
 use mimir_core::{Outcome, RequestId, ToolError, ToolErrorCode};
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -28,6 +29,25 @@ async fn wait_for(calls: &ClusterBackgroundCalls, id: &str, phase: BackgroundPha
     };
     let waited = tokio::time::timeout(Duration::from_secs(40), wait).await;
     assert!(waited.is_ok(), "not {phase:?} in time");
+}
+
+/// Waits until a worker has stored that it runs the background call.
+async fn wait_for_claim(front: &Front, worker: &Worker) {
+    let (state, id) = (NatsState::new(front.connection.clone()), worker.node.id());
+    let claimed = async {
+        loop {
+            let entries = state.list(StateArea::Jobs, None).await.unwrap();
+            let mut values = entries
+                .iter()
+                .map(|entry| String::from_utf8_lossy(&entry.value));
+            if values.any(|value| value.contains(id.as_str())) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let claimed = tokio::time::timeout(crate::PATIENCE, claimed).await;
+    assert!(claimed.is_ok(), "the worker has not stored the call");
 }
 
 async fn outcome(calls: &ClusterBackgroundCalls, id: &str) -> Outcome {
@@ -186,7 +206,7 @@ async fn kept_call_of_a_lost_worker_goes_to_another_one() {
         })
         .await;
     // The order follows the call after its first frame.
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    wait_for_claim(&other, &second).await;
     call.lose(front).await;
     tokio::time::sleep(Duration::from_secs(6)).await;
     wait_for(&other.background_calls(), ID, BackgroundPhase::Running).await;

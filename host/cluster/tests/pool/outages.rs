@@ -12,7 +12,7 @@ use crate::kit::{Front, Worker, call, eventually, read_audit};
 use crate::nats_server::NatsServer;
 
 /// Time limit of a refusal. A worker that does not answer is given up after 20 seconds.
-const REFUSAL_LIMIT: Duration = Duration::from_secs(8);
+const REFUSAL_LIMIT: Duration = Duration::from_secs(15);
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs nats-server"]

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{Deployment, outcome, recorded};
+use super::{Deployment, eventually, outcome, recorded};
 use crate::serve_drain::results_after_sigterm;
 
 #[test]
@@ -37,5 +37,8 @@ fn ending_server_answers_unfinished_calls_on_workers_with_unavailable() {
         assert_eq!(outcome(&result)["details"]["mayHaveRun"], true, "{result}");
     }
     assert_eq!(serving.wait().0, Some(0));
-    assert_eq!(recorded(&deployment, "exec").len(), 2);
+    // The worker stops them after the server has answered.
+    eventually("both calls are on record", || {
+        recorded(&deployment, "exec").len() == 2
+    });
 }

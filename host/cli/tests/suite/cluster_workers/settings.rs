@@ -250,8 +250,11 @@ fn skill_of_a_deployment_is_loaded_on_workers_until_it_is_revoked() {
         assert_eq!(ran.stdout, b"filled\n");
     }
     let path = json!({"path": ".mimir/team-skills/forms/scripts/fill.sh"});
-    let read = call(&serving, "read_file", path.clone());
-    assert!(text(&read).contains("echo filled"), "{read}");
+    // The skill is trusted before the rules of the process let its files be read.
+    eventually("the files of the skill can be read", || {
+        let read = call(&serving, "read_file", path.clone());
+        text(&read).contains("echo filled")
+    });
     // The files of the copy are those of the deployment, whatever other programs write to them.
     replace(&script, "echo other\n");
     let read = call(&serving, "read_file", path);
