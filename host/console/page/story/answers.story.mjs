@@ -269,6 +269,13 @@ export const stories = {
       const [one, two] = [edit(first, 'one'), edit(second, 'two')];
       const open = async () => (await page.evaluate(() => fetch('api/questions').then((answer) => answer.json()))).questions;
       await eventually(async () => assert.equal((await open()).filter(({ preview }) => preview?.digest).length, 2));
+      // The page has both differences, too: the dialog keeps what it shows.
+      const links = page.getByRole('region', { name: 'Open questions' }).getByRole('listitem').getByRole('link');
+      for (const at of [1, 0]) {
+        await links.nth(at).click();
+        await eventually(async () => assert.equal(await links.nth(at).getAttribute('aria-current'), 'true'));
+        await page.getByRole('article').getByRole('heading', { name: 'What will change' }).waitFor();
+      }
       const boxes = page.getByRole('checkbox', { name: 'Select the question about edit_file' });
       await boxes.nth(1).check();
       await boxes.nth(0).check();
@@ -309,7 +316,7 @@ export const stories = {
       await eventually(() => assert.equal(forms, 1));
       await page.keyboard.press('o');
       assert.match((await reply).text, /1 replacement/);
-      assert.equal(await question.count(), 0);
+      await question.waitFor({ state: 'hidden' });
       await closePage(page);
     } finally {
       await workspace.close();

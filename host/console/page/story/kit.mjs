@@ -83,7 +83,7 @@ export class Workspace {
 
   async close() {
     await Promise.all([...this.children].map(stop));
-    if (!process.env.STORY_KEEP) rmSync(this.root, { recursive: true, force: true });
+    if (!process.env.STORY_KEEP) rmSync(this.root, { recursive: true, force: true, maxRetries: 10 });
   }
 }
 

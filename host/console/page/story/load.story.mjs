@@ -1,5 +1,6 @@
 /** Speed with the real program. Times are printed, never asserted; numbers of elements and calls are. */
 import assert from 'node:assert/strict';
+import { eventually, firstPaint } from '../tests/browser.mjs';
 import { Workspace } from './kit.mjs';
 import { card, closePage, go, openPage, shot } from './pages.mjs';
 
@@ -19,7 +20,7 @@ export const stories = {
       for (let run = 0; run < 5; run++) {
         await page.reload();
         await page.getByRole('status').filter({ hasText: 'Connected' }).waitFor();
-        paints.push(await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0].startTime));
+        paints.push(await firstPaint(page));
       }
       paints.sort((one, other) => one - other);
       console.log(`      first paint after ${at(paints, 0.5)} ms (the slowest of ${paints.length}: ${at(paints, 1)} ms)`);
@@ -56,8 +57,9 @@ export const stories = {
         );
         assert.equal(counted, 200);
         assert.equal((await reply).isError ?? false, false);
-        await page.getByText(/^Answered/).or(page.getByRole('heading', { name: 'No open questions' })).first().waitFor();
-        await page.getByRole('button', { name: 'Back to the list' }).click({ timeout: 1_000 }).catch(() => {});
+        const back = page.getByRole('button', { name: 'Back to the list' });
+        await back.or(page.getByRole('heading', { name: 'No open questions' })).first().waitFor();
+        if (await back.isVisible()) await back.click();
       }
       delays.sort((one, other) => one - other);
       console.log(`      a question is on the page after p50 ${at(delays, 0.5)} ms, p95 ${at(delays, 0.95)} ms`);
@@ -97,16 +99,22 @@ export const stories = {
       });
       assert.equal((await agent.call('exec', { command: 'seq 1 20000' })).isError ?? false, false);
       await Promise.all(loops);
+      // The console hears of the calls some time after their agent.
+      const load = () => page.evaluate(() => fetch('api/calls').then((answer) => answer.json()));
+      let snapshot;
+      // On a busy machine, reports of the output may be dropped, too, which are counted with the calls.
+      await eventually(async () => {
+        snapshot = await load();
+        assert.ok(snapshot.calls.length + snapshot.dropped >= calls + 2, `${snapshot.calls.length} calls, and ${snapshot.dropped} dropped`);
+      });
       await page.waitForTimeout(500);
       const [frames, events] = await page.evaluate(() => [window.frames_, window.events_]);
       const gaps = frames.slice(1).map((time, index) => time - frames[index]);
       console.log(`      ${events} events of ${calls} calls in ${FLOOD_SECONDS} s; ${frames.length} frames, ${gaps.filter((gap) => gap > 34).length} longer than two, the longest ${Math.max(...gaps).toFixed(0)} ms`);
       const elements = await page.evaluate(() => document.querySelectorAll('*').length);
-      const snapshot = await page.evaluate(() => fetch('api/calls').then((answer) => answer.json()));
       console.log(`      ${elements} elements; the server keeps ${snapshot.calls.length} calls, has dropped ${snapshot.dropped}`);
       assert.ok(elements < 1_500, `${elements} elements`);
       assert.ok(snapshot.calls.length <= 2_000, `${snapshot.calls.length} calls`);
-      assert.equal(snapshot.calls.length + snapshot.dropped, calls + 2);
       await page.getByRole('treeitem').filter({ hasText: 'exec' }).or(page.getByRole('treeitem').first()).first().click();
       await shot(page, 'story-flood');
       await closePage(page);

@@ -1,6 +1,7 @@
 /** Pages of the console, watched for faults. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
+import { settled } from '../tests/browser.mjs';
 
 /** What a page has done that it must not: errors, refusals of its own policy, requests to elsewhere. */
 const faults = new WeakMap();
@@ -12,7 +13,7 @@ const faults = new WeakMap();
 export async function openPage(browser, url, { width = 1280, height = width > 500 ? 800 : 740, theme = 'light', expectErrors = false } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: theme, hasTouch: width < 500, timezoneId: 'UTC', locale: 'en-GB' });
   const page = await context.newPage();
-  page.setDefaultTimeout(10_000);
+  page.setDefaultTimeout(30_000);
   watch(page, new URL(url).origin, expectErrors);
   await page.addInitScript(() => {
     window.violations_ = [];
@@ -54,10 +55,16 @@ export async function shot(page, name) {
   if (process.env.CONSOLE_SHOTS) await page.screenshot({ path: join(process.env.CONSOLE_SHOTS, `${name}.png`) });
 }
 
-/** The card of the question about a tool, after its guard against stray keys. */
-export async function card(page, tool) {
+/**
+ * The card of the question about a tool, after its guard against stray keys. With `difference`, it shows what will change, which
+ * arrives some time after the question, and which an answer must name.
+ */
+export async function card(page, tool, { difference = tool === 'edit_file' } = {}) {
   const found = page.getByRole('article', { name: new RegExp(`^May ${tool} run`) });
   await found.waitFor();
+  if (difference) await found.getByRole('heading', { name: 'What will change' }).waitFor();
+  // A new difference starts the guard again.
+  await settled(page);
   await found.getByRole('button', { name: 'Yes, once' }).and(page.locator(':enabled')).waitFor();
   return found;
 }

@@ -56,12 +56,15 @@ async function openProvider() {
   return provider;
 }
 
+/** A free port below those that the system gives to connections, one of which could take it before the server does. */
 async function freePort() {
-  const server = createServer();
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+  for (;;) {
+    const port = 20_000 + Math.floor(Math.random() * 10_000);
+    const server = createServer();
+    const isFree = await new Promise((resolve) => server.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => resolve(true)));
+    await new Promise((resolve) => server.close(resolve));
+    if (isFree) return port;
+  }
 }
 
 /** An agent over HTTP with the token of a person. */
@@ -98,7 +101,7 @@ export const stories = {
       const port = await freePort();
       const origin = `http://127.0.0.1:${port}`;
       const server = workspace.spawn(['serve', '--http', String(port), '--console', '--issuer', provider.url, '--resource', `${origin}/mcp`], 'ignore');
-      await eventually(() => assert.match(server.errors, /the console is at/), 20_000);
+      await eventually(() => assert.match(server.errors, /the console is at/), 60_000);
       const agent = httpAgent(`${origin}/mcp`, provider.token({ sub: 'dev-1', aud: `${origin}/mcp`, groups: ['engineering'] }));
       await agent.initialize();
 

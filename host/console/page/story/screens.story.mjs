@@ -1,8 +1,9 @@
 /** All screens on the record, tools and rules of a real workspace: by role and name, and with axe-core. */
 import assert from 'node:assert/strict';
 import { violations } from '../tests/axe.mjs';
+import { eventually } from '../tests/browser.mjs';
 import { Workspace, openWeb } from './kit.mjs';
-import { closePage, go, openPage, shot } from './pages.mjs';
+import { card, closePage, go, openPage, shot } from './pages.mjs';
 
 /** Screens with what a screen reader must find there, as lines of an ARIA snapshot. */
 const SCREENS = [
@@ -45,7 +46,7 @@ export const stories = {
       await agent.call('web_fetch', { url: `${web.url}/docs` });
       const first = agent.call('edit_file', { path: 'src/main.rs', pattern: 'hello', replacement: 'hello, world' });
       await go(page, 'questions');
-      await page.getByRole('button', { name: 'Yes, once' }).and(page.locator(':enabled')).click();
+      await (await card(page, 'edit_file')).getByRole('button', { name: 'Yes, once' }).click();
       await first;
       await page.getByRole('heading', { name: 'No open questions' }).or(page.getByText(/^Answered/)).first().waitFor();
       agent.call('edit_file', { path: 'src/main.rs', pattern: 'hello, world', replacement: 'good evening' }).catch(() => {});
@@ -63,9 +64,14 @@ export const stories = {
           await page.getByText(/^Loading/).first().waitFor({ state: 'hidden' }).catch(() => faults.push(`${name} at ${width} px: still loads`));
           await page.waitForTimeout(150);
           await shot(page, `screen-${name}-${width}`);
-          const snapshot = await page.locator('main').ariaSnapshot();
+          let snapshot = '';
           // Narrow screens leave out the list beside a card.
-          if (width > 500) for (const pattern of expected) if (!pattern.test(snapshot)) faults.push(`${name}: no ${pattern} in\n${snapshot.slice(0, 2_000)}`);
+          const missing = () => (width > 500 ? expected.filter((pattern) => !pattern.test(snapshot)) : []);
+          await eventually(async () => {
+            snapshot = await page.locator('main').ariaSnapshot();
+            assert.deepEqual(missing(), []);
+          }, 10_000).catch(() => {});
+          for (const pattern of missing()) faults.push(`${name}: no ${pattern} in\n${snapshot.slice(0, 2_000)}`);
           const alerts = await page.getByRole('alert').allInnerTexts();
           if (alerts.length) faults.push(`${name} at ${width} px: ${alerts.join(' ')}`);
           const wide = await page.evaluate(() => document.documentElement.scrollWidth);

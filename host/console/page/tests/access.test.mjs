@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { violations } from './axe.mjs';
-import { withPage } from './browser.mjs';
+import { connected, withPage } from './browser.mjs';
 import { DIALOGS, SCREENS } from './screens.mjs';
 
 async function checkWidth(page, width) {
@@ -29,9 +29,11 @@ for (const { width, theme } of VIEWS) {
       if (wide && width < 500) continue;
       await withPage(browser, { width, theme, hash, fixture: questions ? { questions } : {} }, async (page) => {
         try {
+          await connected(page);
           await page.waitForTimeout(350);
           await act?.(page);
           await page.waitForTimeout(wait + 250);
+          await page.locator('.loading').first().waitFor({ state: 'hidden' });
           const { CONSOLE_SHOTS } = process.env;
           if (CONSOLE_SHOTS) await page.screenshot({ path: join(CONSOLE_SHOTS, `${name}-${width}-${theme}.png`) });
           await checkWidth(page, width);

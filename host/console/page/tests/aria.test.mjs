@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { withPage } from './browser.mjs';
+import { connected, eventually, withPage } from './browser.mjs';
 import { DIALOGS, SCREENS } from './screens.mjs';
 
 const folder = join(dirname(fileURLToPath(import.meta.url)), 'snapshots');
@@ -35,15 +35,21 @@ export const tests = {
     const differing = [];
     for (const { name, hash, act, wait = 150, questions } of [...SCREENS, ...DIALOGS].filter(({ name }) => !process.env.SCREEN || name === process.env.SCREEN)) {
       await withPage(browser, { hash, fixture: questions ? { questions } : {} }, async (page) => {
+        await connected(page);
         await page.waitForTimeout(350);
         await act?.(page);
         await page.waitForTimeout(wait + 250);
         const dialog = page.getByRole('dialog');
-        const part = (await dialog.count()) ? dialog : page.locator(name === 'live' ? '#app' : 'main');
-        const snapshot = `${stable(await part.ariaSnapshot())}\n`;
+        const look = async () => {
+          const part = (await dialog.count()) ? dialog : page.locator(name === 'live' ? '#app' : 'main');
+          return `${stable(await part.ariaSnapshot())}\n`;
+        };
         const file = join(folder, `${name}.yml`);
-        if (process.env.UPDATE || !existsSync(file)) writeFileSync(file, snapshot);
-        else if (readFileSync(file, 'utf8') !== snapshot) differing.push(difference(name, readFileSync(file, 'utf8'), snapshot));
+        if (process.env.UPDATE || !existsSync(file)) return writeFileSync(file, await look());
+        const expected = readFileSync(file, 'utf8');
+        let snapshot;
+        // What the screen loads may take longer than the wait.
+        await eventually(async () => assert.equal((snapshot = await look()), expected), 10_000).catch(() => differing.push(difference(name, expected, snapshot ?? '')));
       });
     }
     assert.deepEqual(differing, [], differing.join('\n'));

@@ -47,13 +47,29 @@ export async function withPage(browser, { width = 1280, height = width > 500 ? 8
     if (folder) await page.screenshot({ path: join(folder, `failed-${Date.now()}.png`) }).catch(() => {});
     throw error;
   } finally {
+    // A request that a handler of the test is answering would fail when the page closes, outside of any test.
+    for (const one of [page, context]) await one.unrouteAll({ behavior: 'ignoreErrors' }).catch(() => {});
     await context.close();
     fixture.stop();
   }
 }
 
+/** Waits until the page has the lists and the stream of events: what happens on the fixture before may be part of the lists. */
+export const connected = (page) => page.getByRole('status').filter({ hasText: /^Connected$/ }).waitFor();
+
+/** Waits until the page has run the effects of what it shows. */
+export const settled = (page) => page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(resolve)))));
+
+/** Waits until the shown card takes answers, also by keys: it takes none in its first half second. */
+export async function answerable(page) {
+  await page.getByRole('group', { name: 'Answer', exact: true }).getByRole('button', { name: 'No…' }).and(page.locator(':enabled')).waitFor();
+}
+
+/** Returns when the page has painted first, in milliseconds. */
+export const firstPaint = (page) => eventually(() => page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0].startTime));
+
 /** Waits until `check` returns without an error. */
-export async function eventually(check, timeout = 5_000) {
+export async function eventually(check, timeout = 30_000) {
   const end = Date.now() + timeout;
   for (;;) {
     try {

@@ -1,9 +1,7 @@
 /** Everything is done with the keyboard. */
 import assert from 'node:assert/strict';
-import { eventually, withPage } from './browser.mjs';
+import { answerable, eventually, withPage } from './browser.mjs';
 
-/** A card takes no answer in its first half second. */
-const GUARD_MS = 600;
 const answers = (fixture) => fixture.posts.filter(({ path }) => path.endsWith('/answer'));
 const title = (page) => page.getByRole('article').getByRole('heading', { level: 2 });
 
@@ -13,7 +11,7 @@ export const tests = {
       await eventually(async () => assert.equal(await page.title(), '(4) mimir console – server'));
       await page.keyboard.press('2');
       await title(page).getByText('edit_file').waitFor();
-      await page.waitForTimeout(GUARD_MS);
+      await answerable(page);
       await page.keyboard.press('o');
       await title(page).getByText('exec').waitFor();
       await eventually(() => assert.equal(answers(fixture).length, 1));
@@ -22,7 +20,7 @@ export const tests = {
       assert.match(fingerprint, /^[0-9a-f]{64}$/);
       assert.match(preview, /^[0-9a-f]{64}$/);
 
-      await page.waitForTimeout(GUARD_MS);
+      await answerable(page);
       await page.keyboard.press('n');
       await page.getByRole('dialog').getByRole('textbox').waitFor();
       await page.keyboard.type('use the staging server');
@@ -31,12 +29,12 @@ export const tests = {
       assert.equal(answers(fixture)[1].body.answer, 'no');
 
       await title(page).getByText('edit_file').waitFor();
-      await page.waitForTimeout(GUARD_MS);
+      await answerable(page);
       await page.keyboard.press('s');
       await eventually(() => assert.equal(answers(fixture)[2]?.body.answer, 'session'));
 
       await title(page).getByText('exec').waitFor();
-      await page.waitForTimeout(GUARD_MS);
+      await answerable(page);
       await page.keyboard.press('a');
       const dialog = page.getByRole('dialog', { name: 'Always allow this?' });
       await dialog.getByText('14 calls of the last 1,000').waitFor();
@@ -52,7 +50,7 @@ export const tests = {
 
   async 'edits arguments, with a check of the JSON'(browser) {
     await withPage(browser, { hash: '#/questions', fixture: { questions: ['edit'] } }, async (page, fixture) => {
-      await page.waitForTimeout(GUARD_MS);
+      await answerable(page);
       await page.keyboard.press('e');
       const box = page.getByRole('dialog').getByRole('textbox');
       await box.fill('{ "path": ');
@@ -66,7 +64,7 @@ export const tests = {
 
   async 'answers several at once'(browser) {
     await withPage(browser, { hash: '#/questions', fixture: { questions: ['edit', 'exec', 'plugin'] } }, async (page, fixture) => {
-      await page.waitForTimeout(GUARD_MS);
+      await answerable(page);
       await page.keyboard.press('x');
       await page.keyboard.press('j');
       await title(page).getByText('exec').waitFor();
@@ -111,6 +109,8 @@ export const tests = {
       await page.keyboard.press('Enter');
       await page.getByRole('alert', { name: 'Stopped' }).getByText('it deletes the wrong files').waitFor();
       assert.deepEqual(fixture.posts, [{ path: 'stop', body: { reason: 'it deletes the wrong files' } }]);
+      // The stop may be shown before the answer to the request closes the dialog, which would take the key.
+      await page.getByRole('dialog').waitFor({ state: 'hidden' });
       await page.getByRole('button', { name: 'Start again…' }).press('Enter');
       await page.getByRole('dialog').getByRole('button', { name: 'Start again' }).press('Enter');
       await page.getByRole('alert', { name: 'Stopped' }).waitFor({ state: 'hidden' });
@@ -119,7 +119,7 @@ export const tests = {
 
   async 'shows the keys, and can switch them off'(browser) {
     await withPage(browser, { hash: '#/questions' }, async (page, fixture) => {
-      await page.waitForTimeout(GUARD_MS);
+      await answerable(page);
       await page.keyboard.press('?');
       await page.getByRole('dialog', { name: 'Keys' }).getByRole('switch').press('Enter');
       await page.keyboard.press('Escape');
@@ -132,7 +132,7 @@ export const tests = {
 
   async 'reaches everything with Tab, with a visible focus'(browser) {
     await withPage(browser, { hash: '#/questions' }, async (page) => {
-      await page.waitForTimeout(GUARD_MS);
+      await answerable(page);
       const seen = new Set();
       for (let index = 0; index < 60; index++) {
         await page.keyboard.press('Tab');

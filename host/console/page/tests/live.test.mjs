@@ -1,6 +1,6 @@
 /** Live calls: one agent is stopped, running calls stay in sight, and the list holds still under the pointer. */
 import assert from 'node:assert/strict';
-import { eventually, withPage } from './browser.mjs';
+import { connected, eventually, withPage } from './browser.mjs';
 
 const NONE = { questions: [] };
 
@@ -36,6 +36,8 @@ export const tests = {
 
   async 'what happens while the lists are loaded is not undone by them'(browser) {
     await withPage(browser, { hash: '#/live', fixture: { questions: ['edit'] } }, async (page, fixture, context) => {
+      // Else requests of the first load may be held, too.
+      await connected(page);
       const waiting = [];
       const isHeld = { agents: true };
       await context.route('**/api/agents', async (route) => {
@@ -52,7 +54,7 @@ export const tests = {
       fixture.send('stop', { by: 'bob', atMs: Date.now(), reason: 'wait' });
       await page.waitForTimeout(200);
       waiting[0]();
-      await page.getByText('Connected').waitFor();
+      await connected(page);
       await page.getByText('Everything is stopped.').waitFor();
       await page.getByRole('link', { name: 'Questions 1 open' }).click();
       await page.getByRole('heading', { name: 'May exec run?' }).waitFor();
@@ -63,7 +65,7 @@ export const tests = {
       const [second] = fixture.questions.keys();
       fixture.questions.delete(second);
       fixture.send('changed', { what: 'questions' });
-      await page.getByText('Connected').waitFor();
+      await connected(page);
       await page.getByRole('link', { name: 'Questions', exact: true }).waitFor();
       waiting[1]();
       await page.waitForTimeout(300);
@@ -108,6 +110,8 @@ export const tests = {
       await page.keyboard.type('wild');
       await page.keyboard.press('Enter');
       await strip(page).getByText('wild').waitFor();
+      // The order may be shown before the answer to the request closes the dialog.
+      await page.getByRole('dialog').waitFor({ state: 'hidden' });
       // The agent is stopped already.
       await page.keyboard.press('t');
       assert.equal(await page.getByRole('dialog').count(), 0);

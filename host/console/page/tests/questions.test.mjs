@@ -1,15 +1,16 @@
 /** Answers count for what was shown, once. */
 import assert from 'node:assert/strict';
-import { eventually, withPage } from './browser.mjs';
+import { answerable, connected, eventually, withPage } from './browser.mjs';
 import { digestOf } from '../fixture/questions.mjs';
 
+/** Longer than the time in which a new card takes no answer. */
 const GUARD_MS = 600;
 const answers = (fixture) => fixture.posts.filter(({ path }) => path.endsWith('/answer'));
 
 export const tests = {
   async 'a question that is answered elsewhere leaves, and no other one takes its place'(browser) {
     await withPage(browser, { hash: '#/questions', fixture: { questions: ['edit', 'exec'] } }, async (page, fixture) => {
-      await page.waitForTimeout(GUARD_MS);
+      await answerable(page);
       const [first] = fixture.questions.keys();
       fixture.end(first, 'once', 'bob');
       await page.getByText('Answered: yes, once, by bob.').waitFor();
@@ -23,7 +24,7 @@ export const tests = {
 
   async 'a late answer says that it does not count'(browser) {
     await withPage(browser, { hash: '#/questions', fixture: { questions: ['edit'] }, expectErrors: true }, async (page, fixture) => {
-      await page.waitForTimeout(GUARD_MS);
+      await answerable(page);
       fixture.questions.clear();
       await page.getByRole('button', { name: 'Yes, once' }).click();
       await page.getByRole('alert').getByText('Your answer did not count.').waitFor();
@@ -33,7 +34,7 @@ export const tests = {
 
   async 'a question that changes must be read again'(browser) {
     await withPage(browser, { hash: '#/questions', fixture: { questions: ['edit'] } }, async (page, fixture) => {
-      await page.waitForTimeout(GUARD_MS);
+      await answerable(page);
       const [[id, question]] = fixture.questions;
       const changed = { ...question, card: { ...question.card, fingerprint: 'f'.repeat(64), arguments: '{ "path": "/etc/passwd" }' } };
       fixture.questions.set(id, changed);
@@ -50,7 +51,7 @@ export const tests = {
 
   async 'an answer names the difference that is shown, and a changed difference must be looked at'(browser) {
     await withPage(browser, { hash: '#/questions', fixture: { questions: ['edit'] }, expectErrors: true }, async (page, fixture) => {
-      await page.waitForTimeout(GUARD_MS);
+      await answerable(page);
       const [[id, question]] = fixture.questions;
       const { digest: old, ...shown } = question.preview;
       const lines = [...shown.diff[0].lines, { type: 'add', text: 'let evil = true;' }];
@@ -84,7 +85,7 @@ export const tests = {
       fixture.questions.set(asked.id, asked);
       fixture.send('question', asked);
       await page.goto(page.url().replace(/#.*/, '#/questions/late-preview'));
-      await page.waitForTimeout(GUARD_MS);
+      await page.locator('#title-late-preview').waitFor();
       await page.getByRole('button', { name: 'Yes, always…' }).click();
       fixture.questions.set(asked.id, { ...asked, preview });
       fixture.send('question', { ...asked, preview });
@@ -97,7 +98,6 @@ export const tests = {
 
   async 'an edited pattern is what the dialog names, and a refused one stays to be corrected'(browser) {
     await withPage(browser, { hash: '#/questions', fixture: { questions: ['exec'] }, expectErrors: true }, async (page, fixture) => {
-      await page.waitForTimeout(GUARD_MS);
       await page.getByRole('button', { name: 'Yes, always…' }).click();
       const dialog = page.getByRole('dialog');
       const pattern = dialog.getByRole('textbox', { name: /^Patterns/ });
@@ -159,6 +159,7 @@ export const tests = {
       for (const tool of ['edit_file', 'exec', 'deploy']) await page.getByRole('checkbox', { name: `Select the question about ${tool}` }).check();
       await page.getByRole('button', { name: 'Yes, once…' }).click();
       const dialog = page.getByRole('dialog', { name: 'Yes to 3 questions, once?' });
+      await dialog.getByRole('list', { name: 'Selected questions' }).locator('> li').nth(2).waitFor();
       const [edited, commands, plugin] = await dialog.getByRole('list', { name: 'Selected questions' }).locator('> li').all();
       await edited.getByLabel(/added line/).waitFor();
       assert.equal(await edited.getByRole('group', { name: /^Changes of/ }).count(), 0);
@@ -191,10 +192,12 @@ export const tests = {
 
   async 'a key that was meant for the card before does not answer the next one'(browser) {
     await withPage(browser, { hash: '#/questions', fixture: { questions: ['edit', 'exec'] } }, async (page, fixture) => {
-      await page.waitForTimeout(GUARD_MS);
+      await answerable(page);
       await page.keyboard.press('o');
       await page.keyboard.press('o');
       await page.keyboard.press('o');
+      await eventually(() => assert.ok(answers(fixture).length));
+      await page.getByRole('heading', { name: 'May exec run?' }).waitFor();
       await page.waitForTimeout(300);
       assert.equal(answers(fixture).length, 1);
     });
@@ -202,7 +205,7 @@ export const tests = {
 
   async 'a new question arrives within a moment, is counted and announced'(browser) {
     await withPage(browser, { hash: '#/live', fixture: { questions: [] } }, async (page, fixture) => {
-      await page.getByRole('status').filter({ hasText: 'Connected' }).waitFor();
+      await connected(page);
       fixture.ask('exec');
       await page.getByRole('link', { name: 'Questions 1 open' }).waitFor();
       assert.equal(await page.title(), '(1) mimir console – server');
@@ -227,12 +230,12 @@ export const tests = {
   async 'a phone answers with a thumb'(browser) {
     await withPage(browser, { width: 360, hash: '#/questions', fixture: { questions: ['edit', 'exec'] } }, async (page, fixture) => {
       const yes = page.getByRole('button', { name: 'Yes, once' });
-      await page.waitForTimeout(GUARD_MS);
+      await answerable(page);
       const box = await yes.boundingBox();
       assert.ok(box.height >= 48 && box.y > 740 * 0.6, `the button is ${box.height} px high, at ${box.y} px`);
       await page.getByRole('button', { name: 'Next question' }).tap();
       await page.getByRole('heading', { name: 'May exec run?' }).waitFor();
-      await page.waitForTimeout(GUARD_MS);
+      await answerable(page);
       await page.getByRole('button', { name: 'More…' }).tap();
       await page.getByRole('button', { name: 'Yes, always…' }).waitFor();
       await yes.tap();
@@ -313,13 +316,13 @@ export const tests = {
       await boxes.nth(1).check();
       await list.getByRole('button', { name: 'Select 1 more of codex 1.0' }).click();
       await list.getByText('2 questions selected').waitFor();
-      assert.deepEqual(await boxes.evaluateAll((all) => all.map(({ checked }) => checked)), [false, true, false, true, false]);
+      await eventually(async () => assert.deepEqual(await boxes.evaluateAll((all) => all.map(({ checked }) => checked)), [false, true, false, true, false]));
       // Shift-click: all from the last one on.
       await boxes.nth(3).uncheck();
       await boxes.nth(1).uncheck();
       await boxes.nth(0).check();
       await boxes.nth(2).click({ modifiers: ['Shift'] });
-      assert.deepEqual(await boxes.evaluateAll((all) => all.map(({ checked }) => checked)), [true, true, true, false, false]);
+      await eventually(async () => assert.deepEqual(await boxes.evaluateAll((all) => all.map(({ checked }) => checked)), [true, true, true, false, false]));
       // Too many answers at once are sent again.
       let refusals = 2;
       await page.route('**/answer', (route) => (refusals-- > 0 ? route.fulfill({ status: 429, json: { error: { code: 'LIMIT_EXCEEDED', message: 'too many requests' } } }) : route.continue()));

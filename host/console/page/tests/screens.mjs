@@ -3,7 +3,7 @@ export const SCREENS = [
   { name: 'live', hash: '#/live' },
   { name: 'live-call', hash: '#/live', act: (page) => page.getByRole('treeitem').nth(3).click() },
   { name: 'questions', hash: '#/questions' },
-  { name: 'question-exec', hash: '#/questions', wait: 700, act: async (page) => page.keyboard.press('j') },
+  { name: 'question-exec', hash: '#/questions', wait: 700, act: async (page) => { await page.getByRole('article').waitFor(); await page.keyboard.press('j'); await page.getByRole('heading', { name: 'May exec run?' }).waitFor(); } },
   { name: 'questions-none', hash: '#/questions', questions: [] },
   { name: 'record', hash: '#/record' },
   { name: 'record-filters', hash: '#/record?tool=exec&decision=deny', act: (page) => page.getByRole('button', { name: /^Filters/ }).click() },

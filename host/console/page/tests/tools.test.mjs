@@ -32,7 +32,7 @@ export const tests = {
         await log.getByText('line 199 of the log').waitFor();
         assert.ok(await log.isVisible());
         const isAtEnd = () => log.evaluate((box) => box.scrollHeight > box.clientHeight && Math.abs(box.scrollTop) < 2);
-        assert.ok(await isAtEnd());
+        await eventually(async () => assert.ok(await isAtEnd()));
         // Without an event.
         server.logs = [...server.logs, 'the newest line'];
         await log.getByText('the newest line').waitFor();
