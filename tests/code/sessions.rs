@@ -90,7 +90,7 @@ fn session_restarts_after_a_timeout_or_exit() {
     ] {
         let start = Instant::now();
         let outcome = fixture
-            .call(json!({"language": "python", "code": code, "session": "s", "timeout": 500}));
+            .call(json!({"language": "python", "code": code, "session": "s", "timeout": 2_000}));
         let error = outcome.result().unwrap_err();
         assert_eq!(error.code, ToolErrorCode::Timeout, "{error}");
         assert_eq!(error.details.as_ref().unwrap()["output"], "before\n");

@@ -102,7 +102,7 @@ fn code_output_before_a_timeout_is_reported() {
         // The engine is compiled before the time limit applies.
         fixture.run(language, "");
         let start = Instant::now();
-        let outcome = fixture.call(json!({"language": language, "code": code, "timeout": 500}));
+        let outcome = fixture.call(json!({"language": language, "code": code, "timeout": 3_000}));
         let error = outcome.result().unwrap_err();
         assert_eq!(error.code, ToolErrorCode::Timeout, "{language}: {error}");
         let details = error.details.as_ref().unwrap();
@@ -358,7 +358,7 @@ fn code_cannot_change_files_too_large_for_undo() {
     // A call that is stopped midway can still be undone.
     std::fs::write(fixture.path().join("a"), "a").unwrap();
     let code = "open('a', 'w').close()\nwhile True: pass";
-    let outcome = fixture.call(json!({"language": "python", "code": code, "timeout": 1_000}));
+    let outcome = fixture.call(json!({"language": "python", "code": code, "timeout": 5_000}));
     assert_eq!(outcome.result().unwrap_err().code, ToolErrorCode::Timeout);
     assert_eq!(
         changes(&fixture),

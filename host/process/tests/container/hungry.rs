@@ -34,7 +34,7 @@ async fn fork_bomb_is_killed() {
         Ok(_) | Err(SandboxError::Timeout(_)) => {}
         Err(fault) => panic!("{fault}"),
     }
-    assert!(begun.elapsed() < Duration::from_secs(20));
+    assert!(begun.elapsed() < Duration::from_secs(60));
     comes(&number, false).await;
 }
 

@@ -61,7 +61,7 @@ async fn stdin_input_reaches_a_program_and_may_be_ignored() {
 #[ignore = "needs a container engine"]
 async fn output_streams_are_separate_and_exit_codes_include_signals() {
     let world = World::new();
-    let text = "echo 1; sleep 0.2; echo 2 >&2; sleep 0.2; printf '\\377\\000\\376'";
+    let text = "echo 1; sleep 1; echo 2 >&2; sleep 1; printf '\\377\\000\\376'";
     let mut seen = vec![];
     let finished = run(&sandbox(), &world.script(text), &mut |stream, bytes| {
         seen.push((stream, bytes.to_vec()));

@@ -130,7 +130,7 @@ async fn set_id_bits_are_removed_after_the_command() {
     for file in ["deep/er/sh", "group"] {
         let path = world.path().join(file);
         let mode = || path.metadata().unwrap().permissions().mode() & 0o7777;
-        for _ in 0..100 {
+        for _ in 0..1500 {
             if mode() & 0o6000 == 0 {
                 break;
             }

@@ -19,6 +19,8 @@ async fn warm_container_starts_after_the_second_command() {
     let world = World::new();
     let sandbox = sandbox();
     world.sh_in(&sandbox, "true").await;
+    // The container of the command is removed in the background.
+    world.comes_to(0).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(
         world.containers().await,

@@ -90,7 +90,7 @@ async fn build_writes_only_into_its_build_folder_and_caches() {
 async fn build_without_end_is_stopped() {
     let build = PluginBuild::new();
     let mut command = build.command("echo begun; sleep 600 & sleep 600");
-    command.timeout = Duration::from_secs(1);
+    command.timeout = Duration::from_secs(5);
     let begun = Instant::now();
     let settings = SandboxSettings::default();
     let mut lines = Vec::new();

@@ -102,7 +102,7 @@ impl Said {
 }
 
 pub async fn gone(word: &str) {
-    for _ in 0..100 {
+    for _ in 0..1500 {
         if !runs(word) {
             return;
         }

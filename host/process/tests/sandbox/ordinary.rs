@@ -56,7 +56,7 @@ async fn stdin_input_reaches_a_program_and_may_be_ignored() {
 #[tokio::test]
 async fn output_streams_are_separate_and_in_order() {
     let world = World::new();
-    let text = "echo 1; sleep 0.1; echo 2 >&2; sleep 0.1; echo 3";
+    let text = "echo 1; sleep 1; echo 2 >&2; sleep 1; echo 3";
     let mut seen = vec![];
     let finished = run(&*sandbox(), &world.script(text), &mut |stream, bytes| {
         seen.push((stream, bytes.to_vec()))

@@ -48,7 +48,7 @@ while True:
 const ASK: &str = "python3 -c '
 import socket
 try:
-    print(socket.create_connection((\"localhost\", 8123), 5).recv(9).decode())
+    print(socket.create_connection((\"localhost\", 8123), 20).recv(9).decode())
 except OSError as e: print(e.strerror)'";
 
 #[tokio::test]

@@ -266,9 +266,10 @@ async fn protected_path_in_a_replaced_folder_is_renamed() {
 #[tokio::test]
 async fn forbidden_path_ends_none_of_several_commands() {
     let world = World::new();
+    // The file is created once both run.
     let scripts = [
-        "sleep 2; echo one",
-        "sleep 0.5; echo x > .bashrc; sleep 1; echo two",
+        "touch one; until [ -e two ]; do sleep 0.05; done; sleep 1; echo one",
+        "until [ -e one ]; do sleep 0.05; done; sleep 0.5; echo x > .bashrc; touch two; sleep 0.5; echo two",
     ];
     let scripts = scripts.map(|text| world.script(text));
     let (one, two) = (sandbox(), sandbox());
@@ -303,7 +304,7 @@ async fn executable_config_is_renamed_while_the_command_runs() {
     let spec = world.script("echo x > n/.mcp.json; sleep 30");
     let ended = tokio::time::timeout(Duration::from_millis(400), run_in(&*sandbox(), &spec)).await;
     assert!(ended.is_err());
-    for _ in 0..100 {
+    for _ in 0..1500 {
         if !exists(&world.path().join("n/.mcp.json")) {
             return;
         }
@@ -416,14 +417,17 @@ fn replace(path: &std::path::Path, content: &str) {
 #[tokio::test]
 async fn masked_file_replaced_during_a_command_ends_it() {
     for (file, attempt) in [(".env", "cat .env"), (".bashrc", "echo evil >> .bashrc")] {
-        let world = World::new().with(file, "old");
+        let world = World::new().with(file, "old").with("n/signal", "");
         let spec = world.script(&format!(
-            "while ! grep -q new {file}; do sleep 0.01; done; while :; do {attempt}; sleep 1; done"
+            "echo started > n/signal; while ! grep -q new {file}; do sleep 0.01; done; while :; do {attempt}; sleep 1; done"
         ));
-        let path = world.path().join(file);
+        let folder = world.path();
         let replacing = tokio::spawn(async move {
-            tokio::time::sleep(Duration::from_millis(700)).await;
-            replace(&path, "new");
+            let signal = folder.join("n/signal");
+            while std::fs::read(&signal).unwrap().is_empty() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            replace(&folder.join(file), "new");
         });
         let fault = run_in(&*sandbox(), &spec).await.unwrap_err();
         assert!(

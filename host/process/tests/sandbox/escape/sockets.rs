@@ -96,10 +96,10 @@ async fn unix_socket_of_a_command_is_reachable_by_later_ones() {
         "rm dead; exec python3 -c '
 import os, socket, time
 s = socket.socket(socket.AF_UNIX); s.bind(os.getcwd() + \"/s\"); s.listen(); t = socket.socket(socket.AF_UNIX); t.bind(\"t\"); t.listen()
-open(\"ready\", \"w\"); time.sleep(20)'",
+open(\"ready\", \"w\"); time.sleep(50)'",
     );
     let serving = tokio::spawn(async move { run_in(&*sandbox(), &server).await });
-    for _ in 0..200 {
+    for _ in 0..1200 {
         if world.read("ready").is_some() {
             break;
         }
