@@ -10,8 +10,8 @@ use mimir_testkit::json;
 use super::nothing;
 use crate::guests;
 
-/// Time within which a dropped call must free its slot.
-const SOON: Duration = Duration::from_secs(2);
+/// Time within which a dropped call must free its slot, also on a busy machine.
+const SOON: Duration = Duration::from_secs(10);
 
 /// Drops a running call, many more times than there are slots, and then needs a slot.
 fn dropped_calls_make_room(guest: Guest) {
@@ -89,7 +89,7 @@ fn concurrent_calls_get_their_own_results() {
 
 #[test]
 fn concurrent_hanging_calls_do_not_block_another_plugin() {
-    let arena = Arena::new(guests::SLEEP_AN_HOUR).limits(json!({"timeMs": 2_000}));
+    let arena = Arena::new(guests::SLEEP_AN_HOUR).limits(json!({"timeMs": 5_000}));
     let kit = arena.kit();
     kit.block_on(async {
         let stuck = join_all((0..64).map(|_| kit.start("sleep_an_hour", nothing())));
@@ -104,7 +104,7 @@ fn concurrent_hanging_calls_do_not_block_another_plugin() {
             assert_eq!(outcome.result().unwrap_err().code, ToolErrorCode::Timeout);
         }
         assert!(
-            start.elapsed() < Duration::from_secs(2) + BOUND,
+            start.elapsed() < Duration::from_secs(5) + BOUND,
             "they do not queue for each other's time"
         );
     });

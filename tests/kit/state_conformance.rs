@@ -243,7 +243,7 @@ async fn add_one(state: &dyn SharedState, key: &StateKey) {
 /// A value with a lifetime is removed at its end, and stays if it is updated with a new one. It can be created again
 /// afterwards.
 pub async fn lifetimes_end_and_are_renewed(pair: &StatePair) {
-    let lifetime = Some(Duration::from_secs(1));
+    let lifetime = Some(Duration::from_secs(3));
     let (short, kept) = (new_key("short"), new_key("kept"));
     let created = pair.one.create(AREA, &short, b"a".to_vec(), lifetime).await;
     let first = created.unwrap();
@@ -296,7 +296,7 @@ pub async fn watch_reports_values_and_changes(pair: &StatePair) {
 pub async fn watch_reports_ended_lifetimes(pair: &StatePair) {
     let mut watch = pair.other.watch(AREA).await.unwrap();
     let key = new_key("expires");
-    let lifetime = Some(Duration::from_secs(1));
+    let lifetime = Some(Duration::from_secs(3));
     let created = pair.one.create(AREA, &key, b"a".to_vec(), lifetime).await;
     created.unwrap();
     wait_for_value(&mut *watch, &key, b"a").await;

@@ -78,7 +78,7 @@ impl Client {
 }
 
 /// Time within which a guest has to stop, also on a busy machine.
-const SOON: Duration = Duration::from_secs(2);
+const SOON: Duration = Duration::from_secs(10);
 
 #[test]
 fn mcp_cancel_stops_a_computing_guest() {
@@ -95,7 +95,7 @@ fn mcp_cancel_stops_a_computing_guest() {
             let calls = kit.events().len();
             let call = json!({"name": "infinite_loop", "arguments": {}});
             client.send(Some(id), "tools/call", call).await;
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            tokio::time::sleep(Duration::from_millis(250)).await;
             let since = Instant::now();
             let cancel = json!({"requestId": id});
             client.send(None, "notifications/cancelled", cancel).await;

@@ -170,7 +170,7 @@ fn http_connection_closes_when_the_call_is_stopped() {
         let ended = stream.read(&mut [0; 1]);
         let _ = told.send(matches!(ended, Ok(0) | Err(_)));
     });
-    let kit = granted(json!({"limits": {"timeMs": 500}}));
+    let kit = granted(json!({"limits": {"timeMs": 3_000}}));
     let start = Instant::now();
     let outcome = kit.call("fetch", json!({"steps": [{"url": site.url("/")}]}));
     assert_eq!(outcome.result().unwrap_err().code, ToolErrorCode::Timeout);

@@ -65,7 +65,7 @@ fn revoked_grant_cuts_off_a_running_response() {
     let inner = Arc::clone(&later);
     let site = Site::new(move |_, stream| {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 8\r\n\r\nabcd");
-        std::thread::sleep(Duration::from_millis(300));
+        std::thread::sleep(Duration::from_millis(1500));
         now(&inner);
         let _ = stream.write_all(b"efgh");
     });

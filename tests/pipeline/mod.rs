@@ -113,7 +113,7 @@ fn policy_denies_before_anything_runs() {
 
 #[test]
 fn audit_event_of_a_call_has_its_cost() {
-    let arena = Arena::new(guests::INFINITE_LOOP).limits(json!({"timeMs": 300}));
+    let arena = Arena::new(guests::INFINITE_LOOP).limits(json!({"timeMs": 1_000}));
     let before = arena.kit().events().len();
     arena.call(json!({}));
     let events = arena.kit().events();

@@ -117,7 +117,8 @@ mod tests {
         static SYNCS: AtomicU32 = AtomicU32::new(0);
         let commit = GroupCommit::new(|file| {
             SYNCS.fetch_add(1, Ordering::SeqCst);
-            std::thread::sleep(Duration::from_millis(10));
+            // Longer than a busy machine needs to wake the waiting threads.
+            std::thread::sleep(Duration::from_millis(50));
             file.sync_data()
         });
         let file = Arc::new(tempfile::tempfile().unwrap());

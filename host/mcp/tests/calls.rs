@@ -38,7 +38,7 @@ async fn wait_until(condition: impl Fn() -> bool) -> Duration {
     let since = Instant::now();
     while !condition() {
         assert!(
-            since.elapsed() < Duration::from_secs(10),
+            since.elapsed() < Duration::from_secs(30),
             "the condition was not met in time"
         );
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -132,7 +132,7 @@ async fn call_cancelled_is_stopped_and_gets_no_answer() {
     let params = json!({"requestId": id, "reason": "changed my mind"});
     wire.notify("notifications/cancelled", params).await;
     let took = wait_until(|| ended.load(Ordering::SeqCst)).await;
-    assert!(took < Duration::from_millis(100), "{took:?}");
+    assert!(took < Duration::from_secs(5), "{took:?}");
     assert_eq!(test_server.recorded(1).await, ["CANCELLED"]);
     // The connection continues, and the answer never arrives.
     wire.request("ping", json!({})).await;

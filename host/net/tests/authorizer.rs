@@ -230,10 +230,11 @@ async fn approval_is_limited_by_the_policy() {
 async fn clock_is_paused_during_an_approval() {
     let site = Site::respond_with(|_| answer("200 OK", "", "hello")).await;
     let limits = RequestLimits {
-        whole: Duration::from_millis(250),
+        whole: Duration::from_secs(1),
         ..RequestLimits::default()
     };
-    let gate = RecordingAuthorizer::slow(|_| Ok(RequestPermit::Listed), Duration::from_millis(400));
+    let gate =
+        RecordingAuthorizer::slow(|_| Ok(RequestPermit::Listed), Duration::from_millis(1_500));
     let client = client_with(allow_all(), &Names::none(), limits).with_authorizer(gate);
     assert!(client.fetch(get(&site.url("/"))).await.is_ok());
 }

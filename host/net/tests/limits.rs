@@ -92,7 +92,7 @@ async fn headers_that_never_end_time_out() {
     .await;
     for site in [silent, drip, interim] {
         let limits = RequestLimits {
-            connect: SHORT,
+            connect: Duration::from_secs(2),
             first_byte: SHORT,
             ..RequestLimits::default()
         };

@@ -179,7 +179,7 @@ async fn revoked_host_or_deadline_ends_an_upload() {
             "app.example",
         ))));
         let limits = RequestLimits {
-            whole: std::time::Duration::from_millis(if late { 300 } else { 30_000 }),
+            whole: std::time::Duration::from_millis(if late { 1_500 } else { 30_000 }),
             ..RequestLimits::default()
         };
         let client = guarded(

@@ -210,9 +210,9 @@ mod tests {
     async fn serving() -> (SocketAddr, JoinHandle<()>, tokio::sync::oneshot::Sender<()>) {
         let limits = ConnectionLimits {
             connections: 2,
-            head: Duration::from_millis(300),
-            body: Duration::from_millis(300),
-            stalled: Some(Duration::from_millis(300)),
+            head: Duration::from_secs(1),
+            body: Duration::from_secs(1),
+            stalled: Some(Duration::from_secs(1)),
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -274,7 +274,7 @@ mod tests {
         let mut read = 0;
         let mut chunk = vec![0; 1 << 20];
         if sent.is_ok() {
-            sleep(Duration::from_millis(700)).await;
+            sleep(Duration::from_secs(2)).await;
             loop {
                 match timeout(TEST_TIMEOUT, stream.read(&mut chunk))
                     .await

@@ -211,7 +211,7 @@ impl Follow {
 fn ended(mut child: Child) -> Option<i32> {
     use std::time::{Duration, Instant};
     let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(10) {
+    while start.elapsed() < Duration::from_secs(60) {
         if let Some(status) = child.try_wait().unwrap() {
             return status.code();
         }

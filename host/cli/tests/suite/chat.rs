@@ -110,7 +110,11 @@ impl Screen {
 
     /// Leaves the chat once the prompt is shown: before that Ctrl-D would be ignored.
     fn leave(&self) {
-        std::thread::sleep(Duration::from_millis(500));
+        let start = Instant::now();
+        while !self.shown().trim_end().ends_with("\n>") {
+            assert!(start.elapsed() < PATIENCE, "no prompt\n{}", self.shown());
+            std::thread::sleep(Duration::from_millis(50));
+        }
         self.press(&["C-d"]);
         self.see("ended=0");
     }
@@ -323,7 +327,7 @@ fn chat_argument_input_ends_when_its_prompt_is_cancelled() {
 #[test]
 #[ignore = "needs tmux"]
 fn chat_argument_editor_is_ended_with_its_prompt() {
-    let settings = "approvals: {timeoutMs: 4000}\n";
+    let settings = "approvals: {timeoutMs: 8000}\n";
     // One program ends on SIGTERM, the other does not.
     for (name, trap) in [("editor", ""), ("deaf", "trap '' TERM\n")] {
         let screen = Screen::new(name, asks_and_goes_on(), settings);
@@ -390,6 +394,7 @@ fn chat_shows_live_output_and_diffs_of_changed_files() {
     screen.see("✓ exec");
     screen.see("-the answer is 42");
     screen.see("+the answer is 43");
+    screen.see("+and ");
     let shown = screen.shown();
     assert!(
         shown.contains("notes.txt +2 -1") && shown.contains("+and "),

@@ -151,11 +151,11 @@ fn site(pages: HashMap<String, String>) -> (u16, Arc<Mutex<Vec<String>>>) {
                 None => ("404 Not Found", "there is nothing here"),
             };
             let length = body.len();
+            sees.lock().push(first);
             let _ = write!(
                 stream,
                 "HTTP/1.1 {status}\r\ncontent-type: text/html\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
             );
-            sees.lock().push(first);
         }
     });
     (port, seen)

@@ -114,7 +114,7 @@ fn secret_of_an_unaccepted_project_is_masked() {
 #[test]
 #[cfg(target_os = "linux")]
 fn approval_prompt_times_out_as_configured() {
-    for (config, ends) in [("approvals: {timeoutMs: 200}\n", true), ("", false)] {
+    for (config, ends) in [("approvals: {timeoutMs: 1200}\n", true), ("", false)] {
         let home = home(config);
         fs::write(home.path().join("notes.txt"), "notes").unwrap();
         let call = concat!(
@@ -149,7 +149,7 @@ fn approval_prompt_times_out_as_configured() {
         if ends {
             out.read_to_string(&mut output).unwrap();
             assert!(
-                output.contains("within 0.2 s (approvals.timeoutMs)"),
+                output.contains("within 1.2 s (approvals.timeoutMs)"),
                 "{output}"
             );
             drop(terminal.stdin.take());

@@ -161,8 +161,9 @@ fn top_shows_a_call_and_cancels_it() {
     let late = start_call(home.path());
     tmux.wait("two calls", |screen| screen.matches(" exec ").count() == 2);
     tmux.keys(&["Enter"]);
-    let page = tmux.wait_for_text("arguments");
-    assert!(page.contains("sleep 600"), "{page}");
+    tmux.wait("the arguments", |screen| {
+        screen.contains("arguments") && screen.contains("sleep 600")
+    });
     tmux.keys(&["q"]);
     tmux.wait_for_text("q quit");
     tmux.keys(&["c"]);

@@ -39,7 +39,7 @@ const COMMANDS: [&[&str]; 10] = [
 ];
 
 /// Longer than any command takes, even on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs a command that must end.
 fn ends(home: &Path, args: &[&str], why: &str) -> (i32, String) {

@@ -47,10 +47,11 @@ export async function execute(args) {
     clearTimeout(timer);
   }
   const order = [];
-  setTimeout((x) => order.push(x), 20, 'b');
-  const every = setInterval(() => { order.push('i'); if (order.length > 3) clearInterval(every); }, 30);
+  setTimeout((x) => order.push(x), 200, 'b');
+  const every = setInterval(() => { order.push('i'); if (order.length > 3) clearInterval(every); }, 300);
   setTimeout(() => order.push('a'), 1);
-  await new Promise((resolve) => setTimeout(resolve, 300));
+  while (order.length < 4) await new Promise((resolve) => setTimeout(resolve, 20));
+  await new Promise((resolve) => setTimeout(resolve, 400));
   return order.join('');
 }";
     let home = workspace(&[

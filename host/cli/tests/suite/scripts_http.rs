@@ -25,8 +25,9 @@ fn site(answer: &'static str) -> (u16, std::sync::mpsc::Receiver<String>) {
                 }
                 request.push_str(&String::from_utf8_lossy(&part[..count]));
             }
-            stream.write_all(answer.as_bytes()).unwrap();
+            // Before the answer: the test may look as soon as it has it.
             heard.send(request).unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
         }
     });
     (port, all)

@@ -231,7 +231,7 @@ fn serve_applies_a_user_config_change_while_running() {
         "tools: {write_file: {approval: allow}}\n",
     )
     .unwrap();
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + Duration::from_secs(60);
     while code(&agent.call("write_file", write.clone())) != &Value::Null {
         assert!(Instant::now() < end, "it never counts");
         std::thread::sleep(Duration::from_millis(50));

@@ -575,7 +575,7 @@ fn team_block_of_a_project_or_an_incomplete_one_is_refused() {
 fn team_bundle_that_expires_refuses_its_tools_and_keeps_its_rules() {
     let home = workspace();
     let mut team = Team::new("policy: {deny: [read_file]}\n").with_tool(true);
-    team.bundle.expires_at = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(6);
+    team.bundle.expires_at = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(10);
     team.publish();
     team.join(home.path());
     let refused = loop {

@@ -271,13 +271,13 @@ export const reaches = {
   needs: { commands: ["echo *"], files: [{ path: ".", access: "read-write" }], hosts: [{ host: "127.0.0.1:PORT", methods: ["GET", "POST"] }] },
   async execute({ url }, { platform: { executor }, fetch }) {
     const start = Date.now();
-    await Promise.all([1, 2, 3, 4].map(() => new Promise((done) => setTimeout(done, 100))));
+    await Promise.all([1, 2, 3, 4].map(() => new Promise((done) => setTimeout(done, 1000))));
     const waited = Date.now() - start;
     const finished = await executor.execute({ command: "echo", args: ["hi"] });
     const [got, moved] = await Promise.all([fetch(url + "/a", { method: "POST", body: "the body" }), fetch(url + "/old")]);
     const random = Math.random();
     return {
-      waited: waited >= 95 && waited < 350, stdout: finished.stdout, status: got.status, json: await got.json(),
+      waited: waited >= 950 && waited < 3500, stdout: finished.stdout, status: got.status, json: await got.json(),
       saw: got.headers.get("x-saw"), redirected: moved.redirected, moved: moved.headers.get("x-saw"), random,
     };
   },

@@ -10,7 +10,7 @@ const LEEWAY: i64 = 30;
 /// Upper bound for an end by expiry.
 const SOON: Duration = Duration::from_secs(20);
 
-/// A server whose tool never ends, and a token that expires in about two seconds.
+/// A server whose tool never ends, and a token that expires in about four seconds.
 async fn scene() -> (ProtectedServer, Provider, String) {
     let key = Key::ed();
     let provider = Provider::new(vec![key.jwk("k")]).await;
@@ -18,7 +18,7 @@ async fn scene() -> (ProtectedServer, Provider, String) {
         &provider,
         vec![tool("endless", fake(|_| std::future::pending()))],
     );
-    let claims = provider.claims(&json!({"exp": at(2 - LEEWAY)}));
+    let claims = provider.claims(&json!({"exp": at(4 - LEEWAY)}));
     let token = format!("Bearer {}", key.token("k", &claims));
     (gate, provider, token)
 }

@@ -185,7 +185,7 @@ impl TestServer {
 
     /// Waits until this number of calls has been recorded.
     pub async fn recorded(&self, calls: usize) -> Vec<Value> {
-        for _ in 0..500 {
+        for _ in 0..3000 {
             let codes = self.audit.codes();
             if codes.len() >= calls {
                 return codes;

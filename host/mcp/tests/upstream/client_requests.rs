@@ -313,7 +313,7 @@ async fn elicitation_by_url_shows_the_host_and_returns_only_the_action() {
 
 /// Waits for the answer to the request that the server makes on demand.
 async fn wait_for_answer(script: &Script) -> Value {
-    for _ in 0..400 {
+    for _ in 0..3000 {
         let received = script.received.lock().clone();
         if let Some(answer) = received.iter().find(|one| one["id"] == "out") {
             return answer.clone();

@@ -79,7 +79,7 @@ async fn server_stops_when_idle_and_restarts() {
         outcome_text(&upstream.call("mcp_s_go", json!({})).await),
         "hello"
     );
-    for _ in 0..200 {
+    for _ in 0..1500 {
         if script.ended.load(Ordering::SeqCst) > 0 {
             break;
         }

@@ -145,7 +145,11 @@ async fn grant_change_is_detected_at_the_call() {
     assert_eq!(error.code, ToolErrorCode::PermissionDenied, "{error}");
     assert!(script.received("tools/call").is_empty());
     script.tools.lock().clear();
+    let lists = script.received("tools/list").len();
     script.notify.notify_waiters();
+    while script.received("tools/list").len() == lists {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     tokio::time::sleep(Duration::from_millis(200)).await;
     let outcome = upstream.call("mcp_s_go", json!({})).await;
     assert_eq!(

@@ -109,7 +109,7 @@ async fn remote_task_that_fails_reports_its_error() {
 #[tokio::test]
 async fn remote_task_is_cancelled_when_its_time_is_over() {
     let script = script();
-    let (_upstream, call) = start(&script, json!({"timeoutMs": 300})).await;
+    let (_upstream, call) = start(&script, json!({"timeoutMs": 1000})).await;
     let outcome = call.await.unwrap();
     let error = outcome.result().unwrap_err();
     assert_eq!(error.code, ToolErrorCode::Timeout, "{error}");
@@ -179,7 +179,7 @@ async fn remote_tool_that_requires_a_task_is_called_as_one() {
 #[tokio::test]
 async fn remote_tool_that_requires_a_task_is_cancelled_when_its_time_is_over() {
     let script = Script::new(CallReaction::TaskOnly(augmentation_required()));
-    let (_upstream, call) = start(&script, json!({"timeoutMs": 300})).await;
+    let (_upstream, call) = start(&script, json!({"timeoutMs": 1000})).await;
     let outcome = call.await.unwrap();
     let error = outcome.result().unwrap_err();
     assert_eq!(error.code, ToolErrorCode::Timeout, "{error}");

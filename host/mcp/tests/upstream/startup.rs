@@ -155,6 +155,6 @@ async fn call_invalid_answer_fails_at_once() {
         let error = outcome.result().unwrap_err();
         assert_eq!(error.code, ToolErrorCode::ExecutionError, "{error}");
         assert!(error.message.contains(part), "{error}");
-        assert!(begun.elapsed() < Duration::from_secs(10), "{part}");
+        assert!(begun.elapsed() < Duration::from_secs(30), "{part}");
     }
 }

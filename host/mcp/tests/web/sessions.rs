@@ -38,7 +38,7 @@ async fn sessions_end_the_longest_idle_one_for_a_new_one() {
     let params = json!({"name": "waits", "arguments": {"n": 2}});
     let second = session_headers(&sessions[1]);
     let pending_call = send(&http, Method::POST, &second, message("tools/call", params));
-    let pending_call = tokio::time::timeout(Duration::from_millis(300), pending_call).await;
+    let pending_call = tokio::time::timeout(Duration::from_secs(1), pending_call).await;
     assert!(pending_call.is_err(), "it waits");
     under_way(&http, 1).await;
     assert_eq!(listed(&http, &sessions[2]).await.status, StatusCode::OK);

@@ -85,7 +85,7 @@ fn http_server_failures_are_clear() {
 fn http_server_is_stopped_at_every_limit() {
     let kit = limited(
         "http_server",
-        json!({ "timeMs": 2_000, "outputBytes": 50_000 }),
+        json!({ "timeMs": 5_000, "outputBytes": 50_000 }),
     );
     let start = Instant::now();
     let (code, message) = failure(&kit, "request", json!({ "path": "/endless" }));

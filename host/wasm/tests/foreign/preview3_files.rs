@@ -211,7 +211,7 @@ fn preview3_changes_with_long_paths_are_never_pending() {
 fn preview3_files_keep_the_limits_of_the_call() {
     let kit = kit(
         DirectoryAccess::ReadWrite,
-        json!({ "timeMs": 2_000, "openFiles": 16 }),
+        json!({ "timeMs": 5_000, "openFiles": 16 }),
     );
     // Both ends of the copy are the host's, which must let the timeout fire.
     let endless = json!({ "path": "a.txt" });

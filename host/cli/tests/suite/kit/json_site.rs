@@ -26,7 +26,7 @@ impl ReceivedRequest {
 }
 
 /// Starts a server that answers each request with a status and a body. Returns its port, and the requests that it has
-/// answered.
+/// received: each is in the channel before its answer is sent.
 pub fn serve(
     answer: impl Fn(&ReceivedRequest) -> (&'static str, String) + Send + 'static,
 ) -> (u16, Receiver<ReceivedRequest>) {
@@ -59,8 +59,9 @@ pub fn serve(
                 "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{answer}",
                 answer.len()
             );
+            let has_receiver = sender.send(request).is_ok();
             let _ = reader.get_mut().write_all(answer.as_bytes());
-            if sender.send(request).is_err() {
+            if !has_receiver {
                 return;
             }
         }

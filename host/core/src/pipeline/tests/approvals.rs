@@ -416,9 +416,16 @@ async fn approval_card_of_a_dropped_call_is_asked_again() {
         json!({}),
         vec![ApprovalAnswer::Once, ApprovalAnswer::Once],
     );
-    let gone = tokio::time::timeout(Duration::from_millis(5), room.ok(json!({})));
+    // Biased: if the machine is busy, the question may have its answer when the time is over.
+    let gone = async {
+        tokio::select! {
+            biased;
+            () = tokio::time::sleep(Duration::from_millis(5)) => true,
+            _ = room.ok(json!({})) => false,
+        }
+    };
     let (gone, second) = tokio::join!(gone, room.ok(json!({})));
-    assert!(gone.is_err());
+    assert!(gone);
     assert!(second);
     assert_eq!(room.asked(), 2);
 }
@@ -529,7 +536,7 @@ async fn approval_asks_the_approver_of_the_caller_first() {
 }
 
 /// The time that the slow approver takes to answer.
-const THOUGHT: Duration = Duration::from_millis(300);
+const THOUGHT: Duration = Duration::from_secs(1);
 
 /// An approver that waits and then approves.
 struct Thinker;
