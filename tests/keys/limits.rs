@@ -51,7 +51,7 @@ keys! {
 const WATCHED: Duration = Duration::from_millis(500);
 
 /// Time within which a call that does not run on has ended, also on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Returns true if a call is still running after some time. It is then cancelled.
 fn goes_on(kit: &Testkit, tool: &str, arguments: Value, time: Duration) -> bool {

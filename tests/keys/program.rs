@@ -75,7 +75,7 @@ impl Program {
 
     /// Calls `echo`; `None` if it takes so long that it must be waiting for approval, also on a busy machine.
     fn call(&self, arguments: Value) -> Option<Outcome> {
-        self.call_within(Duration::from_secs(20), arguments)
+        self.call_within(Duration::from_secs(5), arguments)
     }
 
     /// Calls `echo`; `None` if it takes longer than this time.
@@ -107,7 +107,7 @@ fn an_answer_is_waited_for(key: &str) {
     };
     let waited = ask(json!({}), Duration::from_millis(500));
     assert_eq!(waited, None, "the default is minutes");
-    let outcome = ask(only(key, "", json!(50)), Duration::from_secs(20)).unwrap();
+    let outcome = ask(only(key, "", json!(50)), Duration::from_secs(5)).unwrap();
     let error = outcome.result().unwrap_err();
     assert_eq!(error.code, ToolErrorCode::ApprovalDenied);
     assert!(

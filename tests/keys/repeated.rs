@@ -59,11 +59,11 @@ fn failed_calls_are_retried(key: &str) {
     ends(only(key, "echo", json!(1)), Network, Network, Some(2));
 }
 
-/// Settings with a block `retries`, with this key in it, and time for all attempts on a busy machine.
+/// Settings with a block `retries`, with this key in it, and less time than the default `maxDelayMs`.
 fn block(key: &str, others: Value, value: Value) -> Value {
     let (place, last) = key.rsplit_once('.').unwrap();
     let mut settings = among(place, "echo", others, last, value);
-    settings["tools"]["echo"]["limits"] = json!({"timeMs": 20_000});
+    settings["tools"]["echo"]["limits"] = json!({"timeMs": 5_000});
     settings
 }
 
