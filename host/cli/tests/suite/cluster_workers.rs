@@ -11,8 +11,7 @@ use mimir_kit::NatsServer;
 use serde_json::{Value, json};
 
 use crate::kit::{self, mimir};
-use crate::serve_drain::call_without_session;
-use crate::serve_http::Serving;
+use crate::serve_http::{Serving, call_without_session};
 
 #[cfg(target_os = "linux")]
 mod agent_stops;

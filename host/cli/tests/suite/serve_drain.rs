@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::kit;
-use crate::serve_http::{Answer, Serving, message};
+use crate::serve_http::{Serving, call_without_session, message};
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -32,22 +32,6 @@ fn workspace() -> tempfile::TempDir {
 fn waiting_call() -> Value {
     let command = "echo begun >> effects; while [ ! -e go ]; do sleep 0.05; done; echo ended";
     json!({"name": "exec", "arguments": {"command": command}})
-}
-
-/// Calls a tool in the protocol without sessions.
-pub fn call_without_session(serving: &Serving, mut params: Value) -> Answer {
-    params["_meta"] = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
-    let name = params["name"].as_str().unwrap().to_owned();
-    let headers = [
-        ("mcp-protocol-version", "2026-07-28"),
-        ("mcp-method", "tools/call"),
-        ("mcp-name", &name),
-    ];
-    serving.post(&headers, &message(1, "tools/call", params))
 }
 
 /// Calls the command in a session. Returns the result.

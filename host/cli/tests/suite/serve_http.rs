@@ -151,6 +151,22 @@ pub fn message(id: u64, method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
+/// Calls a tool in the protocol without sessions.
+pub fn call_without_session(serving: &Serving, mut params: Value) -> Answer {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let name = params["name"].as_str().unwrap().to_owned();
+    let headers = [
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", &name),
+    ];
+    serving.post(&headers, &message(1, "tools/call", params))
+}
+
 /// A raw HTTP response.
 pub struct Answer(pub String);
 
