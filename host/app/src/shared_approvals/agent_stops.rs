@@ -65,10 +65,7 @@ impl SharedApprovalStore {
         for change in stops.unshared() {
             let stored = match &change {
                 UnsharedStop::Given(notice) => self.store_agent_stop(notice).await,
-                UnsharedStop::Withdrawn(session) => {
-                    self.remove_agent_stop(session, stops.stopped(session))
-                        .await
-                }
+                UnsharedStop::Withdrawn(notice) => self.remove_agent_stop(notice).await,
             };
             match stored {
                 Ok(()) => stops.mark_shared(&change),
@@ -83,7 +80,7 @@ impl SharedApprovalStore {
     }
 
     async fn store_agent_stop(&self, notice: &StopNotice) -> Result<(), SharedStateError> {
-        let key = self.agent_stop_key(notice.session.as_deref().unwrap_or_default());
+        let key = self.agent_stop_key(notice);
         let value = encode(notice);
         let written = write_value(&*self.state, &key, value.clone(), Some(SESSION_LIFETIME));
         let revision = written.await?;
@@ -95,21 +92,13 @@ impl SharedApprovalStore {
         Ok(())
     }
 
-    /// Removes the order for a session that was withdrawn here. One that another server has given since then stays.
-    async fn remove_agent_stop(
-        &self,
-        session: &str,
-        withdrawn: Option<StopNotice>,
-    ) -> Result<(), SharedStateError> {
-        let (area, key) = (StateArea::Approvals, self.agent_stop_key(session));
-        let withdrawn = withdrawn.map(StopNotice::cleaned);
+    /// Removes an order that was withdrawn here. One for the same session that another server has given since then stays.
+    async fn remove_agent_stop(&self, notice: &StopNotice) -> Result<(), SharedStateError> {
+        let (area, key) = (StateArea::Approvals, self.agent_stop_key(notice));
+        let withdrawn = notice.clone().cleaned();
         while let Some(entry) = self.state.get(area, &key).await? {
             let stored = decode::<StopNotice>(&entry).map(StopNotice::cleaned);
-            let is_other = |stored: &StopNotice| {
-                let withdrawn = withdrawn.as_ref();
-                withdrawn.is_some_and(|withdrawn| !withdrawn.is_same_order(stored))
-            };
-            if stored.as_ref().is_some_and(is_other) {
+            if stored.is_some_and(|stored| !stored.is_same_order(&withdrawn)) {
                 self.mirror.set(entry);
                 return Ok(());
             }
@@ -133,8 +122,7 @@ impl SharedApprovalStore {
         }
         let known = known.notices();
         let is_of = |entry: &StateEntry, notice: &StopNotice| {
-            let session = notice.session.as_deref();
-            session.is_some_and(|session| self.agent_stop_key(session) == entry.key)
+            notice.session.is_some() && self.agent_stop_key(notice) == entry.key
         };
         let read = |entry: &StateEntry| {
             let stored = decode::<StopNotice>(entry).map(StopNotice::cleaned);
@@ -146,7 +134,8 @@ impl SharedApprovalStore {
 
     /// Returns the key of the order for a session, by its shown name. Ids of sessions belong to one user, or to all of a
     /// workspace if users do not log in.
-    fn agent_stop_key(&self, session: &str) -> StateKey {
+    fn agent_stop_key(&self, notice: &StopNotice) -> StateKey {
+        let session = notice.session.as_deref().unwrap_or_default();
         self.keys.agent_stop(&session_hash(session))
     }
 }

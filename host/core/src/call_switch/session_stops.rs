@@ -46,8 +46,8 @@ enum UnsharedKind {
 pub enum UnsharedStop {
     /// The order was given here.
     Given(StopNotice),
-    /// The order for this session was withdrawn here. It holds until the others know.
-    Withdrawn(String),
+    /// The order was withdrawn here. It holds until the others know.
+    Withdrawn(StopNotice),
 }
 
 impl SessionStops {
@@ -177,13 +177,15 @@ impl SessionStops {
     /// Returns the changes that the other processes do not know yet.
     pub fn unshared(&self) -> Vec<UnsharedStop> {
         let orders = self.orders.lock();
-        let unshared = orders.iter().filter_map(|(session, order)| {
-            Some(match order.unshared? {
-                UnsharedKind::Given => UnsharedStop::Given(StopNotice {
-                    unshared: None,
-                    ..order.notice.clone()
-                }),
-                UnsharedKind::Withdrawn => UnsharedStop::Withdrawn(session.clone()),
+        let unshared = orders.values().filter_map(|order| {
+            let kind = order.unshared?;
+            let notice = StopNotice {
+                unshared: None,
+                ..order.notice.clone()
+            };
+            Some(match kind {
+                UnsharedKind::Given => UnsharedStop::Given(notice),
+                UnsharedKind::Withdrawn => UnsharedStop::Withdrawn(notice),
             })
         });
         unshared.collect()
@@ -202,8 +204,11 @@ impl SessionStops {
                     return;
                 }
             }
-            UnsharedStop::Withdrawn(session) => {
-                orders.remove(session);
+            UnsharedStop::Withdrawn(notice) => {
+                notice
+                    .session
+                    .as_ref()
+                    .map(|session| orders.remove(session));
                 self.has_orders.store(!orders.is_empty(), Ordering::Release);
             }
         }
@@ -278,16 +283,12 @@ fn find_unshared<'a>(
     orders: &'a mut HashMap<String, SessionOrder>,
     change: &UnsharedStop,
 ) -> Option<&'a mut SessionOrder> {
-    let (session, kind) = match change {
-        UnsharedStop::Given(notice) => (notice.session.as_ref()?, UnsharedKind::Given),
-        UnsharedStop::Withdrawn(session) => (session, UnsharedKind::Withdrawn),
+    let (notice, kind) = match change {
+        UnsharedStop::Given(notice) => (notice, UnsharedKind::Given),
+        UnsharedStop::Withdrawn(notice) => (notice, UnsharedKind::Withdrawn),
     };
-    let order = orders.get_mut(session)?;
-    let is_last = order.unshared == Some(kind)
-        && match change {
-            UnsharedStop::Given(notice) => order.notice.is_same_order(notice),
-            UnsharedStop::Withdrawn(_) => true,
-        };
+    let order = orders.get_mut(notice.session.as_ref()?)?;
+    let is_last = order.unshared == Some(kind) && order.notice.is_same_order(notice);
     is_last.then_some(order)
 }
 
@@ -410,7 +411,7 @@ mod tests {
         assert!(stops.start("one"));
         stops.mark_unshared(&stops.unshared()[0], "it is gone");
         assert!(stops.stopped("one").unwrap().unshared.is_some());
-        stops.mark_shared(&UnsharedStop::Withdrawn("one".into()));
+        stops.mark_shared(&UnsharedStop::Withdrawn(notice("one", 1)));
         assert_eq!(stops.stopped("one"), None);
         assert!(!stops.start("one"));
     }
@@ -434,7 +435,10 @@ mod tests {
             "another process continues it"
         );
         stops.end_session("two");
-        assert_eq!(stops.unshared(), [UnsharedStop::Withdrawn("two".into())]);
+        assert_eq!(
+            stops.unshared(),
+            [UnsharedStop::Withdrawn(notice("two", 3))]
+        );
         stops.apply_shared(Vec::new());
         assert!(stops.stopped("two").is_some(), "not yet");
         drop(stops);
@@ -453,9 +457,12 @@ mod tests {
         assert_eq!(second, UnsharedStop::Given(notice("one", 2)));
         stops.start("one");
         stops.mark_shared(&second);
-        assert_eq!(stops.unshared(), [UnsharedStop::Withdrawn("one".into())]);
+        assert_eq!(
+            stops.unshared(),
+            [UnsharedStop::Withdrawn(notice("one", 2))]
+        );
         stops.stop(notice("one", 3));
-        stops.mark_shared(&UnsharedStop::Withdrawn("one".into()));
+        stops.mark_shared(&UnsharedStop::Withdrawn(notice("one", 2)));
         assert!(stops.stopped("one").is_some(), "it was stopped again");
     }
 }

@@ -121,7 +121,7 @@ async fn agent_stop_is_not_withdrawn_with_an_earlier_one() {
     assert!(one.share_changes(&stops).await);
     stops.apply_shared(one.agent_stops(&stops));
     assert_eq!(stops.stopped("wild"), None);
-    let key = one.agent_stop_key("wild");
+    let key = one.agent_stop_key(&notice("wild"));
     let stored = one.state.get(StateArea::Approvals, &key).await.unwrap();
     assert!(stored.is_none(), "{stored:?}");
 }
@@ -136,7 +136,7 @@ async fn agent_stop_remains_if_its_entry_is_damaged() {
     store.store_agent_stop(&wild).await.unwrap();
     stops.apply_shared(store.agent_stops(&stops));
     let replace = async |value: Vec<u8>| {
-        let key = store.agent_stop_key("wild");
+        let key = store.agent_stop_key(&notice("wild"));
         let written = write_value(&*store.state, &key, value.clone(), None).await;
         let revision = written.unwrap();
         store.mirror.set(StateEntry {
