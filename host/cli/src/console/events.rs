@@ -195,19 +195,16 @@ struct ShownQuestion {
 }
 
 impl ShownQuestion {
+    /// Sends the question with this preview.
     async fn send(
-        question: SharedQuestion,
+        &mut self,
         state: &ConsoleState,
         send: &EventSender,
-    ) -> Result<Self, ReaderGone> {
-        let preview = state.previews.get(&question.id).flatten();
-        let sent = preview.as_ref().and_then(previews::digest);
-        let sent = sent.map(str::to_owned);
-        send_question(state, send, &question, preview).await?;
-        Ok(Self {
-            question,
-            preview: sent,
-        })
+        preview: Option<Value>,
+    ) -> Result<(), ReaderGone> {
+        let digest = preview.as_ref().and_then(previews::digest);
+        self.preview = digest.map(str::to_owned);
+        send_question(state, send, &self.question, preview).await
     }
 
     /// Sends the question again if its preview was computed, or replaced because of an answer on any page.
@@ -221,7 +218,7 @@ impl ShownQuestion {
             return Ok(());
         };
         if preview.as_ref().and_then(previews::digest) != self.preview.as_deref() {
-            *self = Self::send(self.question.clone(), state, send).await?;
+            self.send(state, send, preview).await?;
         }
         Ok(())
     }
@@ -240,7 +237,12 @@ async fn show_question(
             if !state.questions.takes_answer(&question).await {
                 return Ok(());
             }
-            let shown = ShownQuestion::send(question.clone(), state, send).await?;
+            let mut shown = ShownQuestion {
+                question: question.clone(),
+                preview: None,
+            };
+            let preview = state.previews.get(&question.id).flatten();
+            shown.send(state, send, preview).await?;
             open.insert(question.id.clone(), shown);
             tokio::spawn(add_preview(Arc::clone(state), previewed.clone(), question));
             Ok(())

@@ -607,14 +607,11 @@ async fn console_answer_does_not_count_after_the_file_has_changed() {
     let mut question = console.wait_for_question().await;
     for content in ["one", "other"] {
         // Each page shows the question with the change that the call would make now.
-        question = loop {
-            let event = events.next().await.unwrap();
-            if event.kind == mimir_console::ConsoleEventKind::Question
-                && event.data.contains(&format!("\"text\":\"{content}\""))
-            {
-                break serde_json::from_str(&event.data).unwrap();
-            }
-        };
+        let shown = format!("\"text\":\"{content}\"");
+        question = event_stream::next_question(&mut events, |question| {
+            question.to_string().contains(&shown)
+        })
+        .await;
         if content == "one" {
             std::fs::write(&file, "other\n").unwrap();
             // The same answer once more comes from a page that still shows the old difference.

@@ -3,16 +3,18 @@ use mimir_console::{ConsoleEventKind, ConsoleEvents};
 
 use super::*;
 
-/// Returns the next question of the stream whose preview differs from `known`.
-async fn next_preview(events: &mut ConsoleEvents, known: &Value) -> Value {
+/// Returns the next question of the stream for which the condition holds.
+pub(super) async fn next_question(
+    events: &mut ConsoleEvents,
+    is_wanted: impl Fn(&Value) -> bool,
+) -> Value {
     let next = async {
         while let Some(event) = events.next().await {
-            if event.kind != ConsoleEventKind::Question {
-                continue;
-            }
-            let question: Value = serde_json::from_str(&event.data).unwrap();
-            if question["preview"].is_object() && question["preview"] != known["preview"] {
-                return question;
+            if event.kind == ConsoleEventKind::Question {
+                let question = serde_json::from_str(&event.data).unwrap();
+                if is_wanted(&question) {
+                    return question;
+                }
             }
         }
         panic!("the stream has ended");
@@ -34,7 +36,7 @@ async fn console_events_show_a_changed_difference_on_every_page() {
     let calling = tokio::spawn(async move { pipeline.call(call("edit_file", arguments)).await });
     let mut shown = Vec::new();
     for page in &mut pages {
-        shown.push(next_preview(page, &Value::Null).await);
+        shown.push(next_question(page, |question| question["preview"].is_object()).await);
     }
     // The answer of one page is refused, since the file has changed.
     std::fs::write(&file, "evil one\n").unwrap();
@@ -43,14 +45,10 @@ async fn console_events_show_a_changed_difference_on_every_page() {
     assert_eq!(refused.unwrap_err().code, ToolErrorCode::Unavailable);
     let mut again = Vec::new();
     for (page, known) in pages.iter_mut().zip(&shown) {
-        again.push(next_preview(page, known).await);
+        again.push(next_question(page, |question| question["preview"] != known["preview"]).await);
     }
-    let digests = again.iter().map(|question| &question["preview"]["digest"]);
-    assert!(
-        digests
-            .into_iter()
-            .all(|digest| *digest == again[0]["preview"]["digest"])
-    );
+    let digest = |question: &Value| question["preview"]["digest"].clone();
+    assert!(again.iter().all(|page| digest(page) == digest(&again[0])));
     let counted = console.answer(&again[1], once(&again[1])).await;
     assert_eq!(counted.unwrap()["counted"], true);
     assert!(calling.await.unwrap().is_ok());
