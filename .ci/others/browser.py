@@ -196,20 +196,23 @@ class Browser:
         return json.loads(self.do("evaluate", function="() => document.title").split("### Result\n")[1].splitlines()[0])
 
     def wait_title(self, title):
-        for _ in range(300):
-            if self.title() == title:
-                return
-            time.sleep(0.1)
-        raise Failed(f"the title is {self.title()!r}, not {title!r}")
+        seen = until(self.title, lambda seen: seen == title)
+        if seen != title:
+            raise Failed(f"the title is {seen!r}, not {title!r}")
 
-    def tabs_until(self, is_so):
-        """Returns the list of tabs once it is as expected, or as it is after a while: a tab is known some time after the click."""
-        for _ in range(300):
-            tabs = self.do("tabs", action="list")
-            if is_so(tabs):
-                break
-            time.sleep(0.1)
-        return tabs
+    def two_tabs(self):
+        """Returns the list of tabs once there are two, or as it is after a while: a tab is known some time after the click."""
+        return until(lambda: self.do("tabs", action="list"), lambda tabs: "- 1:" in tabs)
+
+
+def until(look, is_so, tenths=300):
+    """Returns the value of `look` once it is as expected, or the last one after this many tenths of a second."""
+    for _ in range(tenths):
+        seen = look()
+        if is_so(seen):
+            break
+        time.sleep(0.1)
+    return seen
 
 
 def expect(condition, what):
@@ -322,7 +325,7 @@ def drags_and_drops(b):
 def works_with_tabs(b):
     b.go("/popup")
     b.do("click", element="Open", target=b.ref('link "Open"'))
-    tabs = b.tabs_until(lambda tabs: "- 1:" in tabs)
+    tabs = b.two_tabs()
     expect("- 0:" in tabs and "- 1:" in tabs, f"two tabs: {tabs}")
     b.do("tabs", action="select", index=1)
     expect("Here is the second page" in b.snapshot(), "the popup")
@@ -445,10 +448,7 @@ def secrets_at_the_end_of_large_bodies_are_found(b):
     text = b.do("click", target=b.ref('button "Secret"'))
     expect("value of the secret" in text, f"the refusal: {text}")
     # The server may still be reading the first body.
-    for _ in range(300):
-        if SEEN:
-            break
-        time.sleep(0.1)
+    until(lambda: SEEN, bool)
     expect([path[-3:] for _, _, path in SEEN] == ["end"], f"one body: {[path[-30:] for _, _, path in SEEN]}")
 
 
@@ -600,11 +600,8 @@ def hidden_files_are_not_uploaded(b):
 
 def downloads_are_returned_as_files(b):
     text = b.go("/report.csv")
-    for _ in range(300):
-        if "report.csv" in text:
-            break
-        time.sleep(0.1)
-        text = b.do("downloads")
+    if "report.csv" not in text:
+        text = until(lambda: b.do("downloads"), lambda text: "report.csv" in text)
     expect("report.csv" in text, f"the download: {text}")
     b.do("downloads", index=1)
     blobs = [part for part in b.client.content if part["type"] == "resource"]
@@ -640,7 +637,7 @@ def popup_storms_are_bounded(b):
     b.go("/popups")
     # The page hangs when its popups are closed.
     b.client.call("browser_click", element="Storm", target=b.ref('button "Storm"'))
-    tabs = b.tabs_until(lambda tabs: "- 1:" in tabs)
+    tabs = b.two_tabs()
     expect(1 < len(re.findall(r"^- \d+:", tabs, re.M)) <= 20, f"at most 20 tabs: {tabs}")
     b.do("close")
     expect("Here is the second page" in b.go("/second"), "another page")
@@ -731,19 +728,13 @@ def browsers_close_with_their_sessions(b):
             time.sleep(0.1)
         for _ in range(6):
             post(None, visit(), "DELETE")
-        for _ in range(600):
-            if running() == 0:
-                break
-            time.sleep(0.1)
-        expect(running() == 0, f"no browser after the sessions: {running()}")
+        left = until(running, lambda number: number == 0, 600)
+        expect(left == 0, f"no browser after the sessions: {left}")
         for _ in range(6):
             visit()
         # Those that make room may still be ending.
-        for _ in range(600):
-            if running() == 4:
-                break
-            time.sleep(0.1)
-        expect(running() == 4, f"four browsers: {running()}")
+        number = until(running, lambda number: number == 4, 600)
+        expect(number == 4, f"four browsers: {number}")
     finally:
         server.terminate()
         server.wait(20)

@@ -7,7 +7,7 @@ import mcp
 from fastmcp.client.transports import StdioTransport
 from mcp import MCPError
 
-from kit import Workspace, expect
+from kit import Workspace, expect, heard_all
 
 work = Workspace()
 ERAS = {"legacy": "2025-11-25", "auto": "2026-07-28"}
@@ -86,11 +86,7 @@ async def all_of(kind, url, mode):
 
         stepped = await ours.call("steps", {}, progress)
         expect("all taken" in stepped.content[0].text, f"{where}: it takes its steps", stepped)
-        # The client may tell of the last step after the result.
-        for _ in range(200):
-            if len(heard) >= 3:
-                break
-            await asyncio.sleep(0.05)
+        await heard_all(heard, 3)
         expect(heard == [(step, 3, f"step {step}") for step in (1, 2, 3)], f"{where}: each step is told", heard)
 
         done = await ours.call("careful", {"text": "it"})

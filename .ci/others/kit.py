@@ -1,5 +1,5 @@
 """Shared code of these scripts: a workspace with tools in WebAssembly, running mimir in it, and failing."""
-import contextlib, json, os, pathlib, subprocess, sys, time
+import asyncio, contextlib, json, os, pathlib, subprocess, sys, time
 
 PACKAGES = pathlib.Path(os.environ["PACKAGES"])
 MODULES = PACKAGES / "node_modules"
@@ -84,6 +84,14 @@ def expect(is_so, what, *seen):
     """Fails with `what` and the value that was seen, unless the condition holds."""
     if not is_so:
         fail("\n  ".join([f"expected: {what}", *(str(one)[:4000] for one in seen)]))
+
+
+async def heard_all(heard, steps):
+    """Waits until all steps of a call were heard: a client may tell of the last one after the result."""
+    for _ in range(200):
+        if len(heard) >= steps:
+            return
+        await asyncio.sleep(0.05)
 
 
 def run(*words, code=0, cwd=None, timeout=300, **more):

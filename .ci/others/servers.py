@@ -4,7 +4,7 @@ import asyncio, base64, json, os, shutil
 
 import mcp, mcp_types
 
-from kit import EVERYTHING, MODULES, NODE, Workspace, expect
+from kit import EVERYTHING, MODULES, NODE, Workspace, expect, heard_all
 
 # A variable of this process that the server must not see.
 os.environ["NOBODYS_BUSINESS"] = "a secret of somebody"
@@ -106,11 +106,7 @@ async def gateway():
 
         done, said = await call("trigger_long_running_operation", {"duration": 1, "steps": 4}, progress_callback=progress)
         expect("completed" in said, "it runs long", said)
-        # The client may tell of the last step after the result.
-        for _ in range(200):
-            if len(heard) >= 4:
-                break
-            await asyncio.sleep(0.05)
+        await heard_all(heard, 4)
         expect(heard == [(step, 4) for step in range(1, 5)], "its progress is passed on, each step of it", heard)
 
         done, said = await call("trigger_elicitation_request")

@@ -6,16 +6,12 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
 
 use mimir_kit::NatsServer;
 use serde_json::Value;
 
-use crate::kit::{mimir, run};
+use crate::kit::{eventually, mimir, run};
 use crate::serve_http::Serving;
-
-/// Time limit of conditions that hold within seconds.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A worker that serves its state.
 struct StatusWorker {
@@ -72,14 +68,6 @@ impl Drop for StatusWorker {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-fn eventually(what: &str, condition: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !condition() {
-        assert!(begun.elapsed() < PATIENCE, "{what}: not in time");
-        std::thread::sleep(Duration::from_millis(50));
     }
 }
 

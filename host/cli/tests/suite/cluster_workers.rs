@@ -5,12 +5,12 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mimir_kit::NatsServer;
 use serde_json::{Value, json};
 
-use crate::kit::{self, mimir};
+use crate::kit::{self, eventually, mimir};
 use crate::serve_http::{Serving, call_without_session};
 
 #[cfg(target_os = "linux")]
@@ -160,17 +160,6 @@ impl Drop for WorkerProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-}
-
-fn eventually(what: &str, condition: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !condition() {
-        assert!(
-            begun.elapsed() < PATIENCE,
-            "{what}: not within {PATIENCE:?}"
-        );
-        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

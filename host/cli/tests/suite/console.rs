@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::kit::command_workspace::CommandWorkspace;
 use crate::kit::scripts::{call, tool, workspace};
-use crate::kit::{config, mimir, run};
+use crate::kit::{config, eventually, mimir, run};
 use crate::serve_http::Serving;
 
 /// A running console. Dropping it stops it.
@@ -204,17 +204,6 @@ fn console_logins_are_on_the_record() {
     }
 }
 
-/// Waits until a condition holds.
-fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    for _ in 0..1200 {
-        if condition() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    panic!("{what}");
-}
-
 /// A console that has started a browser, which notes its arguments and what it reads.
 struct BrowserConsole {
     child: Child,
@@ -238,7 +227,7 @@ impl BrowserConsole {
             .spawn()
             .unwrap();
         let args = home.path().join("args");
-        wait_until("the browser is not started", || args.exists());
+        eventually("the browser is not started", || args.exists());
         let args = fs::read_to_string(args).unwrap();
         Self {
             child,
@@ -286,7 +275,7 @@ fn console_link_is_no_argument_that_other_users_see() {
     assert_eq!(console.page.parent(), Some(live.as_path()));
     assert!(console.page.exists());
     log_in(&link);
-    wait_until("the page stays after its use", || !console.page.exists());
+    eventually("the page stays after its use", || !console.page.exists());
 }
 
 #[test]

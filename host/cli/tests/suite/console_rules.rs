@@ -5,13 +5,12 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::console::{RunningConsole, address_of, body_of, log_in, send};
 use crate::kit::scripts::workspace;
-use crate::kit::{config, mimir, run};
+use crate::kit::{config, eventually, mimir, run};
 use crate::serve_http::Serving;
 
 /// A page that is logged in.
@@ -106,22 +105,12 @@ fn start_command(home: &Path, command: &str) -> std::process::Child {
         .unwrap()
 }
 
-fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    for _ in 0..3_000 {
-        if condition() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    panic!("{what}: not within a minute");
-}
-
 /// Approves a command for good, revokes the approval at the page while a call runs by it, and asks for it once more.
 fn revoke_at(page: &RulesPage, home: &Path) {
     let begun = home.join("begun");
     let call = start_command(home, "touch begun; sleep 0");
     let mut id = String::new();
-    wait_until("a question", || {
+    eventually("a question", || {
         let (code, out, err) = run(home, &["approvals", "pending", "--json"]);
         assert_eq!(code, 0, "{err}");
         let pending: Value = serde_json::from_str(&out).unwrap();
@@ -138,7 +127,7 @@ fn revoke_at(page: &RulesPage, home: &Path) {
     assert!(ended.status.success() && begun.exists(), "{ended:?}");
     fs::remove_file(&begun).unwrap();
     let call = start_command(home, "touch begun; sleep 600");
-    wait_until("the command runs", || begun.exists());
+    eventually("the command runs", || begun.exists());
     let (_, policy) = page.request("GET", "policy", &Value::Null);
     let approval = policy["approvals"][0]["id"].as_str().unwrap();
     let revoke = format!("approvals/{approval}/revoke");

@@ -225,11 +225,7 @@ fn mcp_login_starts_the_browser_given_by_option() {
     assert_eq!(waiting.end().0, 4);
     // Nothing waits for the browser.
     let seen = || std::fs::read_to_string(home.join("browser.seen")).unwrap_or_default();
-    let start = std::time::Instant::now();
-    while seen() != page {
-        assert!(start.elapsed().as_secs() < 60, "{}", seen());
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    kit::eventually("the browser has the address of the page", || seen() == page);
 }
 
 #[test]

@@ -3,14 +3,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::kit;
+use crate::kit::{self, eventually};
 use crate::serve_http::{Serving, call_without_session, message};
-
-const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Settings with which commands need no approval.
 const SETTINGS: &str = "\
@@ -43,14 +40,6 @@ pub fn call_in_session(serving: &Serving, session: &str, params: Value) -> Value
     let answer = serving.post(&headers, &message(2, "tools/call", params));
     assert_eq!(answer.status(), 200, "{}", answer.0);
     answer.message(2)["result"].take()
-}
-
-fn eventually(what: &str, condition: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !condition() {
-        assert!(begun.elapsed() < TEST_TIMEOUT, "not in time: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// Waits until this number of commands runs.

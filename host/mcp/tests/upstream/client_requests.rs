@@ -338,9 +338,7 @@ async fn elicitation_of_an_ambiguous_session_is_rejected() {
     let mut other = upstream.test_server.client(all_capabilities()).await;
     start_call(&mut one).await;
     start_call(&mut other).await;
-    while script.received("tools/call").len() < 2 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    script.wait_for_received("tools/call", 2).await;
     script.notify.notify_one();
     assert_eq!(wait_for_answer(&script).await["error"]["code"], -32600);
     for wire in [&mut one, &mut other] {

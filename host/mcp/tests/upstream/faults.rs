@@ -26,18 +26,8 @@ async fn server_timeout_cancels_the_call() {
         outcome_text(&outcome)
     );
     assert!(begun.elapsed() < Duration::from_secs(30));
-    wait_for_cancellations(&script, 1).await;
-}
-
-/// Waits until a server has received this number of cancellations.
-async fn wait_for_cancellations(script: &Script, count: usize) {
-    for _ in 0..3000 {
-        if script.received("notifications/cancelled").len() == count {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("{:?}", script.received.lock());
+    let cancelled = script.wait_for_received("notifications/cancelled", 1).await;
+    assert_eq!(cancelled.len(), 1);
 }
 
 #[tokio::test]
@@ -45,18 +35,13 @@ async fn server_gets_the_cancellation_of_a_dropped_call() {
     let script = Script::new(CallReaction::Nothing);
     let upstream = Upstream::one(&script).open().await;
     let call = upstream.call("mcp_s_go", json!({}));
-    let arrived = async {
-        while script.received("tools/call").is_empty() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
     tokio::select! {
         _ = call => panic!("the call has ended"),
-        () = arrived => {}
+        _ = script.wait_for_received("tools/call", 1) => {}
     }
-    wait_for_cancellations(&script, 1).await;
+    let cancelled = script.wait_for_received("notifications/cancelled", 1).await;
+    assert_eq!(cancelled.len(), 1);
     let received = script.received("tools/call");
-    let cancelled = script.received("notifications/cancelled");
     assert_eq!(cancelled[0]["params"]["requestId"], received[0]["id"]);
 }
 

@@ -160,6 +160,18 @@ impl Script {
             .collect()
     }
 
+    /// Waits until at least this number of messages of a method has been received. Returns them.
+    pub async fn wait_for_received(&self, method: &str, count: usize) -> Vec<Value> {
+        for _ in 0..3000 {
+            let received = self.received(method);
+            if received.len() >= count {
+                return received;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{:?}", self.received.lock());
+    }
+
     async fn serve(self, from: DuplexStream, mut to: DuplexStream, mut err: DuplexStream) {
         if self.exits_at_start.load(Ordering::SeqCst) {
             let words = self.exit_stderr.lock().clone();

@@ -147,9 +147,7 @@ async fn grant_change_is_detected_at_the_call() {
     script.tools.lock().clear();
     let lists = script.received("tools/list").len();
     script.notify.notify_waiters();
-    while script.received("tools/list").len() == lists {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    script.wait_for_received("tools/list", lists + 1).await;
     tokio::time::sleep(Duration::from_millis(200)).await;
     let outcome = upstream.call("mcp_s_go", json!({})).await;
     assert_eq!(
@@ -201,9 +199,7 @@ async fn calls_wait_for_a_pending_tool_list() {
     script.tools.lock()[0]["description"] = json!("something else");
     script.notify.notify_one();
     // The request is on its way, and not yet answered.
-    while script.received("tools/list").len() < 2 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    script.wait_for_received("tools/list", 2).await;
     let calls = (0..4).map(|_| upstream.call("mcp_s_go", json!({})));
     for outcome in futures::future::join_all(calls).await {
         let error = outcome.result().unwrap_err();

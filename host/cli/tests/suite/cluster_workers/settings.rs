@@ -307,18 +307,12 @@ fn stdio_server_uses_the_first_deployment_without_a_restart() {
     ] {
         fs::write(&project, settings).unwrap();
         admin.publish();
-        eventually_mut("the deployment is used", || {
+        eventually("the deployment is used", || {
             let result = agent.call("read_file", read_notes()).to_string();
             result.contains("POLICY_DENIED") == refused
         });
     }
     assert!(agent.child.try_wait().unwrap().is_none());
-}
-
-/// Waits for a condition that changes something.
-fn eventually_mut(what: &str, mut condition: impl FnMut() -> bool) {
-    let condition = std::cell::RefCell::new(&mut condition);
-    eventually(what, || (condition.borrow_mut())());
 }
 
 #[test]

@@ -27,6 +27,7 @@ pub mod tmux;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// The program that is tested.
 pub fn program() -> String {
@@ -57,6 +58,21 @@ pub fn mimir(home: &Path, args: &[&str]) -> Command {
         .env_remove("MIMIR_TEAM_POLICY")
         .stdin(Stdio::null());
     command
+}
+
+/// Time limit of [`eventually`].
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits for a condition that holds within seconds, also on a busy machine.
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "{what}: not within {PATIENCE:?}"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// The user's configuration folder for `home`; only the tested code creates it.
