@@ -200,6 +200,20 @@ impl Registry {
         })
     }
 
+    /// Returns true if the registry does not have this tool, and not the reason why it is missing either.
+    pub fn is_unknown(&self, name: &str) -> bool {
+        let is_left_out = || {
+            self.left_out
+                .iter()
+                .any(|tool| tool.name().as_str() == name)
+        };
+        self.get(name).is_none()
+            && self.reserved.tool_fault(name).is_none()
+            && self.reserved.fault(name).is_none()
+            && self.find_quarantined(name).is_none()
+            && !is_left_out()
+    }
+
     /// Returns a sentence about the files of tools that are missing, which an unknown tool may be in, and what a person can
     /// do about them. Both are empty without such files.
     fn missing_files(&self) -> (String, Vec<String>) {

@@ -211,7 +211,11 @@ fn registry_find_reports_a_quarantined_tool() {
         );
         assert!(!error.message.contains("misspelt"), "{error}");
         assert!(error.remedies.iter().any(|line| line.contains("misspelt")));
+        assert!(!registry.is_unknown(name));
     }
+    assert!(registry.is_unknown("fs") && !registry.is_unknown("word_counts"));
+    let without = registry.only(|_| false);
+    assert!(without.get("word_counts").is_none() && !without.is_unknown("word_counts"));
     // Another tool of the file is unknown, and so is its file.
     let error = registry.find("fs").unwrap_err();
     assert!(error.message.contains("unknown tool `fs`"), "{error}");

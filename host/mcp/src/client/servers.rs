@@ -247,15 +247,16 @@ impl McpServers {
         self.collect_tools(|spec| probe_mode_for(spec, name).is_some())
     }
 
-    /// Starts the servers without cached tools that may have the tool `name`. Returns false if no such server exists.
-    pub async fn start_for(&self, name: &str) -> bool {
-        self.list_unknown(|spec| probe_mode_for(spec, name)).await
+    /// Starts the servers without cached tools that may have the tool `name`.
+    pub async fn start_for(&self, name: &str) {
+        self.list_unknown(|spec| probe_mode_for(spec, name)).await;
     }
 
     /// Returns true if a server has the tool `name`, or if a server that may have it has failed.
     pub(crate) fn knows_tool(&self, name: &str) -> bool {
-        let mut all = self.sorted().into_iter();
-        all.any(|server| match server.known() {
+        let all = self.sorted().into_iter();
+        let mut candidates = all.filter(|server| probe_mode_for(&server.spec, name).is_some());
+        candidates.any(|server| match server.known() {
             Some(described) => {
                 let mut found = ServerTools::default();
                 found.add(&server, &described);
@@ -268,8 +269,8 @@ impl McpServers {
         })
     }
 
-    /// Lists the tools of servers without cached tools, concurrently. Returns false if no server was probed.
-    async fn list_unknown(&self, probe_mode: impl Fn(&ServerSpec) -> Option<ProbeMode>) -> bool {
+    /// Lists the tools of servers without cached tools, concurrently.
+    async fn list_unknown(&self, probe_mode: impl Fn(&ServerSpec) -> Option<ProbeMode>) {
         let mut tasks = Vec::new();
         for server in self.sorted() {
             let Some(mode) = probe_mode(&server.spec) else {
@@ -286,13 +287,11 @@ impl McpServers {
                 };
             }));
         }
-        let has_tasks = !tasks.is_empty();
         for task in tasks {
             if let Err(error) = task.await {
                 tracing::warn!(%error, "listing the tools of a server was aborted");
             }
         }
-        has_tasks
     }
 
     /// Returns the known tools, and the errors of those servers for which `was_probed` returns true.

@@ -5,8 +5,6 @@
 
 use std::time::Duration;
 
-use mimir_core::ToolErrorCode;
-
 use super::ToolServer;
 
 /// Time limit until a server's new description takes effect.
@@ -28,13 +26,14 @@ impl ToolServer {
             return;
         };
         let mut replaced = self.0.replaced.subscribe();
-        if self.is_registered(tool) || !servers.start_for(tool).await {
+        if self.is_registered(tool) {
             return;
         }
+        servers.start_for(tool).await;
+        // Also if nothing was started: tools that another task has just listed may not be in effect yet.
         let known = servers.knows_tool(tool);
-        let resolved = async {
-            while known && !self.is_tool_resolved(tool) && replaced.changed().await.is_ok() {}
-        };
+        let resolved =
+            async { while known && self.is_unknown(tool) && replaced.changed().await.is_ok() {} };
         // On a timeout the call fails because the tool is unknown.
         let _ = tokio::time::timeout(UPDATE_TIMEOUT, resolved).await;
     }
@@ -43,10 +42,7 @@ impl ToolServer {
         self.0.pipeline.snapshot().registry.get(tool).is_some()
     }
 
-    /// Returns true if the tool exists, or if it is known why the tool is missing.
-    fn is_tool_resolved(&self, tool: &str) -> bool {
-        let snapshot = self.0.pipeline.snapshot();
-        let result = snapshot.registry.find(tool);
-        !result.is_err_and(|error| error.code == ToolErrorCode::NotFound)
+    fn is_unknown(&self, tool: &str) -> bool {
+        self.0.pipeline.snapshot().registry.is_unknown(tool)
     }
 }

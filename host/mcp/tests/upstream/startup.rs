@@ -104,6 +104,22 @@ async fn call_waits_for_the_server_that_may_have_the_tool() {
 }
 
 #[tokio::test]
+async fn call_waits_until_listed_tools_are_in_effect() {
+    let script = Script::new(CallReaction::Answers(text("here")));
+    let upstream = Upstream::one(&script);
+    // The server is known, and the pipeline does not have its tools yet.
+    let tools = upstream.tools().await;
+    let mut wire = upstream.test_server.client(json!({})).await;
+    let params = json!({"name": "mcp_s_go", "arguments": {}});
+    let id = wire.send("tools/call", params).await;
+    // Responds to requests in order, so the call waits by then.
+    wire.request("ping", json!({})).await;
+    upstream.test_server.replace(tools);
+    let answer = wire.response_to(id).await;
+    assert!(answer.to_string().contains("here"), "{answer}");
+}
+
+#[tokio::test]
 async fn handshake_requests_a_version_with_handshakes() {
     let script = Script::new(CallReaction::Answers(text("hello")));
     Upstream::one(&script).open().await;
