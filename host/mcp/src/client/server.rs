@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -93,6 +93,8 @@ pub(super) struct RemoteServer {
     state: Mutex<ServerRunState>,
     /// Last known description of the server, with an index of its tools.
     listed: Lock<Option<ListedTools>>,
+    /// True if no description was known when it was last looked up.
+    was_unknown: AtomicBool,
     /// Error of the last start, if the start failed.
     fault: Lock<Option<ToolError>>,
     /// Close reason of the last start attempt, with the last lines of the server's stderr.
@@ -143,6 +145,7 @@ impl RemoteServer {
             deps,
             state: Mutex::default(),
             listed: Lock::default(),
+            was_unknown: AtomicBool::new(false),
             fault: Lock::default(),
             last_close_reason: Lock::default(),
             calls: AtomicUsize::new(0),
@@ -198,10 +201,21 @@ impl RemoteServer {
             let stored = self.deps.store.read(&self.cache_key());
             let described = stored.as_deref().and_then(ServerDescription::parse);
             *listed = described.map(|described| self.index_tools(described));
+            let is_unknown = listed.is_none();
+            // Another process has started the server since the last lookup.
+            if self.was_unknown.swap(is_unknown, Ordering::Relaxed) && !is_unknown {
+                self.announce_change();
+            }
         }
         listed
             .as_ref()
             .map(|listed| Arc::clone(&listed.description))
+    }
+
+    /// Announces that the server's tools, or the reason why they are unknown, have changed.
+    fn announce_change(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
+        self.tools_changed.notify_one();
     }
 
     /// Returns the current description. Starts the server if needed.

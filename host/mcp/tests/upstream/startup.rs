@@ -120,6 +120,27 @@ async fn call_waits_until_listed_tools_are_in_effect() {
 }
 
 #[tokio::test]
+async fn server_listed_by_another_process_is_announced() {
+    let script = Script::new(CallReaction::Answers(text("hello")));
+    let descriptions: Arc<MemoryDescriptions> = Arc::default();
+    let process = || {
+        let servers = json!({"s": {"command": "s"}});
+        Upstream::on(Arc::clone(&descriptions), servers, &[("s", &script)]).servers
+    };
+    let (first, other) = (process(), process());
+    assert_eq!(first.known().unseen, 1);
+    other.load().await;
+    // Listing starts nothing, because the tools are known by now.
+    assert_eq!(first.load().await.tools.len(), 1);
+    assert_eq!(script.started.load(Ordering::SeqCst), 1);
+    assert_eq!(first.changes(), 1);
+    first.changed().await;
+    // Known from the first lookup on: no change.
+    let third = process();
+    assert_eq!((third.known().tools.len(), third.changes()), (1, 0));
+}
+
+#[tokio::test]
 async fn handshake_requests_a_version_with_handshakes() {
     let script = Script::new(CallReaction::Answers(text("hello")));
     Upstream::one(&script).open().await;

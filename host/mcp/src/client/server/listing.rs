@@ -1,7 +1,6 @@
 //! Lists a server's tools, resources and prompts.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use mimir_core::ToolError;
 
@@ -82,8 +81,7 @@ impl RemoteServer {
             self.deps.store.write(&self.cache_key(), &text);
             *listed = Some(current);
             drop(listed);
-            self.changes.fetch_add(1, Ordering::AcqRel);
-            self.tools_changed.notify_one();
+            self.announce_change();
         }
         Ok(())
     }

@@ -2,8 +2,6 @@
 //!
 //! Out of scope: starting the server.
 
-use std::sync::atomic::Ordering;
-
 use mimir_core::{ToolError, ToolErrorCode};
 
 use super::RemoteServer;
@@ -57,8 +55,7 @@ impl RemoteServer {
         *self.fault.lock() = Some(error.clone());
         // If the tools are known, their calls return the error directly.
         if self.known().is_none() {
-            self.changes.fetch_add(1, Ordering::AcqRel);
-            self.tools_changed.notify_one();
+            self.announce_change();
         }
     }
 
