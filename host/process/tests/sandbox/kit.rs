@@ -44,6 +44,13 @@ impl World {
         }
     }
 
+    /// Creates a world in the folder `above`.
+    pub fn below(above: &str) -> Self {
+        Self {
+            folder: tempfile::tempdir_in(above).unwrap(),
+        }
+    }
+
     pub fn path(&self) -> PathBuf {
         self.folder.path().canonicalize().unwrap().join("work")
     }

@@ -1,5 +1,7 @@
 //! Features that ordinary commands need.
 
+use std::path::Path;
+
 use mimir_core::command::{CommandProgram, CommandStream};
 use mimir_process::run::run;
 use mimir_process::sandbox::{CommandStdin, HostMount, SandboxError, WorkspacePart};
@@ -22,6 +24,22 @@ async fn script_runs_in_its_workspace() {
         format!("hello\na.txt\nb.txt\n{}\n", world.path().display())
     );
     assert_eq!(world.read("b.txt").as_deref(), Some("new\n"));
+}
+
+/// Commands have temporary folders of their own.
+#[tokio::test]
+async fn workspace_may_be_in_a_temporary_folder() {
+    for above in ["/tmp", "/var/tmp"] {
+        let world = World::below(above).with("a.txt", "hello\n");
+        let text = "cat a.txt && echo new > b.txt && pwd";
+        let said = world
+            .sh(&format!("{text} && echo x > {above}/x.txt && ls {above}"))
+            .await;
+        let expected = format!("hello\n{}\nx.txt\n", world.path().display());
+        assert_eq!(said.out, expected, "{said:?}");
+        assert_eq!(world.read("b.txt").as_deref(), Some("new\n"));
+        assert!(!Path::new(above).join("x.txt").exists(), "{above}");
+    }
 }
 
 /// With a pipe, programs such as `rg` would search their input instead of the folder.

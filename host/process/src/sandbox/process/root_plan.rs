@@ -64,7 +64,7 @@ impl RootPlan {
             folders: BTreeSet::new(),
         };
         root.void()?;
-        root.system(view, temporary)?;
+        root.system(view, spec, temporary)?;
         root.proc(trial, spec.nested_sandbox)?;
         root.settings(view)?;
         // Parents are mounted before their children, so that no mount hides another.
@@ -168,6 +168,7 @@ impl RootPlan {
     fn system(
         &mut self,
         view: &MachineView,
+        spec: &CommandSpec,
         temporary: Option<OwnedFd>,
     ) -> Result<(), SandboxError> {
         let tmp = Path::new("/tmp");
@@ -179,17 +180,22 @@ impl RootPlan {
             }
             None => self.fresh("tmpfs", tmp, &TEMPORARY, MountAttributes::PLAIN)?,
         }
-        // The home may be below the temporary folder.
+        self.writable.push(tmp.to_owned());
+        let var_tmp = Path::new("/var/tmp");
+        if has_mounts_below(view, spec, var_tmp) {
+            // Nothing can be mounted below a link.
+            self.folder(var_tmp, 0o700)?;
+            self.fresh("tmpfs", var_tmp, &TEMPORARY, MountAttributes::PLAIN)?;
+            self.writable.push(var_tmp.to_owned());
+        } else {
+            self.link(var_tmp, tmp)?;
+        }
+        self.link(Path::new("/dev/shm"), tmp)?;
+        self.link(Path::new("/var/run"), Path::new("/run"))?;
+        // The home may be below a temporary folder.
         self.folder(&view.home, 0o700)?;
         self.fresh("tmpfs", &view.home, &TEMPORARY, MountAttributes::PLAIN)?;
-        self.writable.extend([tmp.to_owned(), view.home.clone()]);
-        for (at, to) in [
-            ("/var/tmp", "/tmp"),
-            ("/dev/shm", "/tmp"),
-            ("/var/run", "/run"),
-        ] {
-            self.link(Path::new(at), Path::new(to))?;
-        }
+        self.writable.push(view.home.clone());
         self.folder(Path::new("/run"), 0o755)?;
         for device in &view.devices {
             self.bind(device, device, MountAttributes::DEVICE)?;
@@ -372,6 +378,16 @@ impl RootPlan {
         self.step(at.display(), step);
         Ok(())
     }
+}
+
+/// Returns true if the workspace, the home or another folder of the command is in the folder `above`.
+fn has_mounts_below(view: &MachineView, spec: &CommandSpec, above: &Path) -> bool {
+    let machine = view.entries.iter().chain(&view.named);
+    let mut mounted = machine
+        .map(MachineEntry::at)
+        .chain(spec.mounts.iter().map(|mount| mount.at.as_path()))
+        .chain([spec.workspace.as_path(), &view.home]);
+    mounted.any(|at| at.starts_with(above))
 }
 
 /// Converts a path for the child: relative to the root that it builds.
