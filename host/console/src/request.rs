@@ -251,12 +251,16 @@ pub struct RecordFilter {
     pub tool: Option<String>,
     /// Outcome of the call or effect: ok, refused, stopped, limited, unavailable or failed.
     pub outcome: Option<String>,
+    /// Error code of the call or effect, in any case.
+    pub code: Option<String>,
     /// Decision of the policy.
     pub decision: Option<String>,
     /// Name of the event.
     pub event: Option<String>,
     /// Session.
     pub session: Option<String>,
+    /// Part of the name of the agent that made the call, in any case.
+    pub client: Option<String>,
     /// Host that was contacted.
     pub host: Option<String>,
     /// File that was read or changed.

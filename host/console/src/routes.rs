@@ -465,9 +465,11 @@ fn record_filter(query: &str) -> Result<RecordFilter, ConsoleRequestError> {
             }
             "tool" => &mut filter.tool,
             "outcome" => &mut filter.outcome,
+            "code" => &mut filter.code,
             "decision" => &mut filter.decision,
             "event" => &mut filter.event,
             "session" => &mut filter.session,
+            "client" => &mut filter.client,
             "host" => &mut filter.host,
             "file" => &mut filter.file,
             "text" => &mut filter.text,
@@ -583,7 +585,8 @@ mod tests {
 
     #[test]
     fn routes_read_record_filters() {
-        let query = "tool=a%20b&decision=&before=7&limit=5000&text=%F0%9F%A6%80";
+        let query =
+            "tool=a%20b&decision=&before=7&limit=5000&text=%F0%9F%A6%80&client=b&code=TIMEOUT";
         let Ok(ApiRoute::Backend(BackendRoute::Complete(request))) =
             status(Method::GET, "record", query)
         else {
@@ -597,6 +600,8 @@ mod tests {
             before: Some(7),
             limit: 200,
             text: Some("🦀".to_owned()),
+            client: Some("b".to_owned()),
+            code: Some("TIMEOUT".to_owned()),
             ..RecordFilter::default()
         };
         assert_eq!(filter, expected);

@@ -43,7 +43,8 @@ pub struct LineFilter {
 
 impl LineFilter {
     /// Checks a filter.
-    pub fn new(filter: RecordFilter) -> Result<Self, ToolError> {
+    pub fn new(mut filter: RecordFilter) -> Result<Self, ToolError> {
+        filter.code = filter.code.map(|code| code.to_ascii_uppercase());
         let time = |name: &str, text: &Option<String>| {
             let parse = |text: &String| {
                 text.parse::<Timestamp>().map_err(|_| {
@@ -73,6 +74,7 @@ impl LineFilter {
         };
         let exact = [
             &filter.tool,
+            &filter.code,
             &filter.decision,
             &filter.event,
             &filter.session,
@@ -114,22 +116,23 @@ impl LineFilter {
                 subject.contains(wanted.as_str()) || contains(&entry.value()["arguments"], wanted)
             })
         };
-        let has_text = |wanted: &Option<String>| {
-            wanted.as_ref().is_none_or(|wanted| {
-                let text = entry.value().to_string().to_lowercase();
-                text.contains(&wanted.to_lowercase())
-            })
+        let has_part = |text: &dyn Fn() -> String, wanted: &Option<String>| {
+            wanted
+                .as_ref()
+                .is_none_or(|wanted| text().to_lowercase().contains(&wanted.to_lowercase()))
         };
         let has_outcome = |wanted| entry.outcome() == Some(wanted);
         is("tool", &filter.tool)
             && self.outcome.is_none_or(has_outcome)
+            && is("code", &filter.code)
             && is("decision", &filter.decision)
             && is("event", &filter.event)
             && is("session", &filter.session)
             && names(&filter.host)
             && names(&filter.file)
             && self.is_in_period(entry)
-            && has_text(&filter.text)
+            && has_part(&|| entry.text("client"), &filter.client)
+            && has_part(&|| entry.value().to_string(), &filter.text)
     }
 
     fn is_in_period(&self, entry: &AuditEntry) -> bool {

@@ -140,10 +140,16 @@ fn console_answers_the_question_of_a_client_without_forms_and_names_it() {
     let result = agent.response_to(call)["result"].clone();
     assert_eq!(result["isError"], false, "{result}");
     assert!(!home.path().join("notes.md").exists());
-    assert_eq!(
-        get("record?event=call&text=test%201")["entries"][0]["client"],
-        "test 1"
-    );
+    for (filter, found) in [
+        ("text=test%201", 1),
+        ("client=TEST", 1),
+        ("client=mimir", 0),
+    ] {
+        let record = get(&format!("record?event=call&{filter}"));
+        let entries = record["entries"].as_array().unwrap();
+        assert_eq!(entries.len(), found, "{filter}: {record}");
+        assert!(entries.iter().all(|entry| entry["client"] == "test 1"));
+    }
     assert_eq!(
         get("record/charts?days=1")["bySession"][0]["client"],
         "test 1"

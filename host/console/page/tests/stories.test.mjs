@@ -43,6 +43,23 @@ export const tests = {
     });
   },
 
+  async 'finds calls of the record by error code and agent'(browser) {
+    await withPage(browser, { hash: '#/record' }, async (page) => {
+      await page.getByRole('button', { name: /^Filters/ }).click();
+      await page.getByLabel('Error code').fill('TIMEOUT');
+      await page.getByLabel('Error code').press('Tab');
+      const list = page.getByRole('listbox', { name: /^Record/ });
+      const others = list.getByRole('option').filter({ hasNotText: 'TIMEOUT' });
+      await list.getByRole('option', { name: /TIMEOUT/ }).first().waitFor();
+      await eventually(async () => assert.equal(await others.count(), 0));
+      await page.getByLabel('Agent').fill('zed');
+      await page.getByLabel('Agent').press('Tab');
+      await eventually(() => assert.match(page.url(), /client=zed/));
+      await eventually(async () => assert.equal(await list.getByRole('option').filter({ hasNotText: 'zed' }).count(), 0));
+      await list.getByRole('option', { name: /zed.*TIMEOUT/ }).first().waitFor();
+    });
+  },
+
   async 'offers new lines of the record only if they match the filter'(browser) {
     await withPage(browser, { hash: '#/record?tool=exec' }, async (page, fixture) => {
       await connected(page);

@@ -77,6 +77,13 @@ async fn console_record_finds_calls_that_a_person_refused() {
     for other in ["ok", "stopped", "limited", "unavailable", "failed"] {
         assert!(console.with_outcome(other).await.is_empty(), "{other}");
     }
+    for (code, found) in [("approval_denied", 1), ("POLICY_DENIED", 0)] {
+        let with_code = RecordFilter {
+            code: Some(code.to_owned()),
+            ..RecordFilter::default()
+        };
+        assert_eq!(console.record(with_code).await.len(), found, "{code}");
+    }
     let wrong = RecordFilter {
         outcome: Some("denied".to_owned()),
         ..RecordFilter::default()

@@ -91,6 +91,7 @@ function Explanation({ explanation: { decision, reasons, rule, answer, arguments
 }
 
 function EntryFacts({ entry, client }) {
+  const agent = entry.client ?? client;
   return html`
     <${Facts}
       facts=${[
@@ -99,7 +100,7 @@ function EntryFacts({ entry, client }) {
         ['Took', Number.isFinite(entry.durationMs) ? duration(entry.durationMs) : null],
         ['Answer', entry.answer && html`${oneLine(entry.answer, 20)}${Number.isFinite(entry.waitedMs) ? `, after ${duration(entry.waitedMs)}` : ''}`],
         ['Session', entry.session && html`<a href=${href('record', [], { session: entry.session })}><${Name} text=${entry.session} /></a>`],
-        ['Agent', (entry.client ?? client) && html`<${Name} text=${entry.client ?? client} max=${80} />`],
+        ['Agent', agent && html`<a href=${href('record', [], { client: agent })}><${Name} text=${agent} max=${80} /></a>`],
         ['User', entry.user && html`<${Name} text=${entry.user} />`],
         ['Tool', entry.tool && html`<a href=${href('record', [], { tool: entry.tool })}><${Name} text=${entry.tool} max=${80} /></a>`],
         ['Subject', entry.subject && html`<${Name} text=${entry.subject} max=${300} />`],

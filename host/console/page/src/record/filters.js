@@ -8,11 +8,13 @@ import { EVENTS, eventName } from './timeline.js';
 
 const FIELDS = [
   ['tool', 'Tool'],
+  ['code', 'Error code'],
+  ['client', 'Agent'],
   ['session', 'Session'],
   ['host', 'Host'],
   ['file', 'File'],
 ];
-const NAMES = { text: 'Text', outcome: 'Outcome', tool: 'Tool', decision: 'Decision', event: 'Kind', session: 'Session', host: 'Host', file: 'File', since: 'Since', until: 'Until' };
+const NAMES = { text: 'Text', outcome: 'Outcome', tool: 'Tool', decision: 'Decision', event: 'Kind', code: 'Error code', client: 'Agent', session: 'Session', host: 'Host', file: 'File', since: 'Since', until: 'Until' };
 const TIMES = new Set(['since', 'until']);
 const TYPING_MS = 350;
 
