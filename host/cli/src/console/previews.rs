@@ -47,6 +47,19 @@ struct StoredPreviews {
     order: VecDeque<String>,
 }
 
+impl StoredPreviews {
+    /// Adds the preview of a new question, and removes the oldest one if there are too many.
+    fn add(&mut self, id: &str, preview: Option<Value>) {
+        self.by_id.insert(id.to_owned(), preview);
+        self.order.push_back(id.to_owned());
+        if self.order.len() > STORED_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.by_id.remove(&oldest);
+        }
+    }
+}
+
 impl Default for PreviewCache {
     fn default() -> Self {
         Self {
@@ -63,16 +76,20 @@ impl PreviewCache {
         self.previews.lock().by_id.get(id).cloned()
     }
 
-    fn insert(&self, id: &str, preview: Option<Value>) {
+    /// Stores the preview of a question. It replaces an earlier one.
+    fn replace(&self, id: &str, preview: Option<Value>) {
         let mut previews = self.previews.lock();
-        if previews.by_id.insert(id.to_owned(), preview).is_some() {
-            return;
+        match previews.by_id.get_mut(id) {
+            Some(known) => *known = preview,
+            None => previews.add(id, preview),
         }
-        previews.order.push_back(id.to_owned());
-        if previews.order.len() > STORED_MAX
-            && let Some(oldest) = previews.order.pop_front()
-        {
-            previews.by_id.remove(&oldest);
+    }
+
+    /// Stores the preview of a question, unless it is known: another page may have computed it later and be faster.
+    fn add(&self, id: &str, preview: Option<Value>) {
+        let mut previews = self.previews.lock();
+        if !previews.by_id.contains_key(id) {
+            previews.add(id, preview);
         }
     }
 
@@ -83,7 +100,7 @@ impl PreviewCache {
         }
         let preview = limited(&self.running, preview(workspace, question)).await;
         let preview = preview.unwrap_or_else(|| Some(note(TOO_LONG)));
-        self.insert(&question.id, preview);
+        self.add(&question.id, preview);
     }
 
     /// Computes the preview of a question again. Returns true if the person who answers has seen it: `shown` is the digest of
@@ -111,7 +128,7 @@ impl PreviewCache {
         if was_seen(preview.as_ref(), shown) {
             return Ok(true);
         }
-        self.insert(&question.id, preview);
+        self.replace(&question.id, preview);
         Ok(false)
     }
 }
@@ -265,8 +282,10 @@ mod tests {
     fn previews_of_many_questions_replace_only_the_oldest() {
         let cache = PreviewCache::default();
         for number in 0..=STORED_MAX {
-            cache.insert(&number.to_string(), Some(note(number.to_string())));
-            cache.insert(&number.to_string(), Some(note("again")));
+            cache.add(&number.to_string(), Some(note(number.to_string())));
+            cache.replace(&number.to_string(), Some(note("again")));
+            // Of a page that was slower.
+            cache.add(&number.to_string(), Some(note("earlier")));
         }
         assert_eq!(cache.get("0"), None);
         assert_eq!(cache.get("1"), Some(Some(note("again"))));
