@@ -458,8 +458,9 @@ fn labels_stay(facts: &RunFacts<'_>, broken: &mut Vec<BrokenPromise>) {
         if attempt.tool != TestTool::Guarded || !is_later {
             continue;
         }
+        // An effect alone may be that of a later attempt in a new session. Each effect has an announced run, see
+        // `calls_ran_at_most_once`.
         let has_run = matches!(attempt.answer, ClientAnswer::Done { .. })
-            || facts.effects.contains_key(attempt.operation.as_str())
             || !facts.announced(attempt).is_empty();
         if has_run {
             let text = format!(

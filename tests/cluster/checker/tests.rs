@@ -373,3 +373,14 @@ fn guarded_call_after_untrusted_text_is_found() {
     builder.run(TestTool::Guarded, "x");
     assert_eq!(builder.broken(), [Promise::LabelsStay]);
 }
+
+#[test]
+fn guarded_call_in_a_new_session_is_clean() {
+    let mut builder = clean();
+    // The client starts a new session, since the server did not know the one that has read untrusted text.
+    let unknown = ClientAnswer::Rejected("HTTP 404: session not found".to_owned());
+    builder.attempt(TestTool::Guarded, "x", unknown);
+    builder.run(TestTool::Guarded, "x");
+    builder.history.attempts.last_mut().unwrap().session = "new".to_owned();
+    assert_eq!(builder.broken(), []);
+}
