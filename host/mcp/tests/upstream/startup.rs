@@ -112,7 +112,7 @@ async fn call_waits_until_listed_tools_are_in_effect() {
     let mut wire = upstream.test_server.client(json!({})).await;
     let params = json!({"name": "mcp_s_go", "arguments": {}});
     let id = wire.send("tools/call", params).await;
-    // Responds to requests in order, so the call waits by then.
+    // Gives the call time to look for its tool. If it has not yet, it finds the tool below.
     wire.request("ping", json!({})).await;
     upstream.test_server.replace(tools);
     let answer = wire.response_to(id).await;
